@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Laws 1, 2, 3 and 6 on simulated processes, and the borders of epochs."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies import layouts, plans
+from tfjax_batches.config import Remainder, Shuffle
+from tfjax_batches.errors import ConfigError
+from tfjax_batches.planning.layout import BatchLayout
+from tfjax_batches.planning.plan import PADDING, BatchPlan
+
+
+def make_plan(
+    num_examples: int,
+    global_batch_size: int,
+    remainder: str,
+    num_epochs: int | None = 1,
+    shuffle: str = "none",
+) -> BatchPlan:
+    return BatchPlan(
+        num_examples=num_examples,
+        global_batch_size=global_batch_size,
+        shuffle=Shuffle(shuffle),
+        seed=0,
+        num_epochs=num_epochs,
+        remainder=Remainder(remainder),
+    )
+
+
+def whole_batch(plan: BatchPlan, step: int) -> np.ndarray:
+    return plan.plan_rows(step, np.arange(plan.global_batch_size)).examples
+
+
+def joined_batch(plan: BatchPlan, layout: BatchLayout, step: int) -> np.ndarray:
+    """Return the global batch as all processes together make it; they must not differ."""
+    joined = np.full(plan.global_batch_size, -2)
+    for process_index in range(layout.process_count):
+        part = plan.plan_rows(step, layout.rows(process_index))
+        before = joined[part.rows]
+        assert np.all((before == -2) | (before == part.examples))
+        joined[part.rows] = part.examples
+    return joined
+
+
+@given(plans(), st.data())
+def test_law_1_any_layout_gives_the_same_global_batch(plan: BatchPlan, data: st.DataObject) -> None:
+    layout = data.draw(layouts(plan.global_batch_size))
+    step = data.draw(st.integers(0, (plan.num_steps or 1) - 1))
+    np.testing.assert_array_equal(joined_batch(plan, layout, step), whole_batch(plan, step))
+
+
+@given(layouts())
+def test_law_2_rows_cover_the_batch_and_groups_hold_equal_rows(layout: BatchLayout) -> None:
+    rows = [layout.rows(index) for index in range(layout.process_count)]
+    np.testing.assert_array_equal(
+        np.unique(np.concatenate(rows)), np.arange(layout.global_batch_size)
+    )
+    for group in layout.replica_groups:
+        for index in group:
+            np.testing.assert_array_equal(rows[index], rows[group[0]])
+    members = sorted(index for group in layout.replica_groups for index in group)
+    assert members == list(range(layout.process_count))
+    assert len({rows[group[0]].tobytes() for group in layout.replica_groups}) == len(
+        layout.replica_groups
+    )
+
+
+@given(plans(remainder=Remainder.CARRY, num_epochs=st.none()))
+def test_law_3_carry_each_epoch_is_a_permutation(plan: BatchPlan) -> None:
+    steps = -(-3 * plan.num_examples // plan.global_batch_size)
+    parts = [plan.plan_rows(step, np.arange(plan.global_batch_size)) for step in range(steps)]
+    examples = np.concatenate([part.examples for part in parts])
+    epochs = np.concatenate([part.epochs for part in parts])
+    for epoch in range(3):
+        np.testing.assert_array_equal(
+            np.sort(examples[epochs == epoch]), np.arange(plan.num_examples)
+        )
+
+
+@given(plans(remainder=Remainder.DROP))
+def test_law_3_drop_each_epoch_holds_all_but_the_remainder_once(plan: BatchPlan) -> None:
+    for epoch in range(plan.num_epochs or 1):
+        first = epoch * plan.steps_per_epoch
+        steps = range(first, first + plan.steps_per_epoch)
+        examples = np.concatenate([whole_batch(plan, step) for step in steps])
+        whole = plan.num_examples // plan.global_batch_size * plan.global_batch_size
+        assert len(np.unique(examples)) == len(examples) == whole
+        assert examples.min() >= 0
+
+
+@given(plans(remainder=Remainder.PAD))
+def test_law_3_pad_each_epoch_holds_every_example_once_and_masks_the_rest(plan: BatchPlan) -> None:
+    for epoch in range(plan.num_epochs or 1):
+        first = epoch * plan.steps_per_epoch
+        parts = [
+            plan.plan_rows(step, np.arange(plan.global_batch_size))
+            for step in range(first, first + plan.steps_per_epoch)
+        ]
+        examples = np.concatenate([part.examples for part in parts])
+        mask = np.concatenate([part.mask for part in parts])
+        np.testing.assert_array_equal(np.sort(examples[mask]), np.arange(plan.num_examples))
+        assert np.all(examples[~mask] == PADDING)
+        assert (~mask).sum() < plan.global_batch_size
+
+
+@given(plans())
+def test_law_6_steps_are_known_and_the_last_exists_for_all_rows(plan: BatchPlan) -> None:
+    assert plan.num_steps is not None
+    plan.plan_rows(plan.num_steps - 1, np.arange(plan.global_batch_size))
+    with pytest.raises(IndexError, match=f"step < {plan.num_steps}"):
+        plan.plan_rows(plan.num_steps, np.arange(plan.global_batch_size))
+
+
+def test_plan_rows_carry_batch_spans_two_epochs() -> None:
+    plan = make_plan(5, 4, "carry", num_epochs=2)
+    assert plan.num_steps == 2
+    assert plan.rows_left_over == 2
+    part = plan.plan_rows(1, np.arange(4))
+    assert part.examples.tolist() == [4, 0, 1, 2]
+    assert part.epochs.tolist() == [0, 1, 1, 1]
+
+
+def test_plan_rows_small_dataset_batch_spans_many_epochs() -> None:
+    plan = make_plan(2, 7, "carry", num_epochs=None, shuffle="global")
+    part = plan.plan_rows(3, np.arange(7))
+    assert part.epochs.tolist() == [10, 11, 11, 12, 12, 13, 13]
+    assert sorted(part.examples[1:3]) == [0, 1]
+
+
+def test_plan_rows_drop_loses_the_same_ids_on_any_process_count() -> None:
+    plan = make_plan(11, 4, "drop", shuffle="global")
+    assert plan.num_steps == 2
+    assert plan.rows_left_over == 3
+    seen = {
+        count: {
+            int(example)
+            for step in range(2)
+            for example in joined_batch(
+                plan, BatchLayout.simulate({"data": 4}, "data", 4, count), step
+            )
+        }
+        for count in (1, 2, 4)
+    }
+    assert seen[1] == seen[2] == seen[4]
+    assert len(seen[1]) == 8
+
+
+@pytest.mark.parametrize(
+    ("num_examples", "real_rows"), [(1, [1]), (7, [4, 3]), (8, [4, 4]), (9, [4, 4, 1])]
+)
+def test_plan_rows_pad_counts_real_rows(num_examples: int, real_rows: list[int]) -> None:
+    plan = make_plan(num_examples, 4, "pad")
+    parts = [plan.plan_rows(step, np.arange(4)) for step in range(plan.num_steps or 0)]
+    assert [int(part.mask.sum()) for part in parts] == real_rows
+
+
+@pytest.mark.parametrize(
+    ("remainder", "epochs"),
+    [
+        ("carry", [[0, 0, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]]),
+        ("drop", [[0, 0, 0, 0], [1, 1, 1, 1], [2, 2, 2, 2]]),
+        ("pad", [[0, 0, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1]]),
+    ],
+)
+def test_plan_rows_around_the_end_of_an_epoch(remainder: str, epochs: list[list[int]]) -> None:
+    plan = make_plan(6, 4, remainder, num_epochs=3)
+    assert [plan.plan_rows(s, np.arange(4)).epochs.tolist() for s in range(3)] == epochs
+
+
+@pytest.mark.parametrize(("remainder", "num_epochs"), [("drop", None), ("drop", 3), ("carry", 2)])
+def test_plan_without_a_whole_batch_is_refused(remainder: str, num_epochs: int | None) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_plan(3, 8, remainder, num_epochs)
+    message = str(caught.value)
+    assert f"remainder='{remainder}' needs examples for one whole batch" in message
+    assert "3 examples" in message
+    assert "global_batch_size=8" in message
+    assert "use remainder='pad'" in message

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hypothesis generators of layouts and plans."""
+
+import itertools
+import math
+
+import numpy as np
+from hypothesis import strategies as st
+
+from tfjax_batches.config import Remainder, Shuffle
+from tfjax_batches.planning.layout import BatchLayout
+from tfjax_batches.planning.plan import BatchPlan
+
+AXES = ("data", "model", "replica")
+
+
+@st.composite
+def layouts(draw: st.DrawFn, global_batch_size: int | None = None) -> BatchLayout:
+    """Meshes of one to three axes in any order, any owners of devices, any data axes.
+
+    Args:
+        draw: Of Hypothesis.
+        global_batch_size: Fixed where given; the data axes then divide it.
+    """
+    names = draw(st.permutations(AXES))[: draw(st.integers(1, 3))]
+    sizes = [draw(st.sampled_from((1, 2, 3, 4))) for _ in names]
+    if global_batch_size is not None:
+        sizes = [math.gcd(size, global_batch_size) for size in sizes]
+    mesh_shape = dict(zip(names, sizes, strict=True))
+    devices = math.prod(sizes)
+    owners = draw(owners_of_devices(devices)).reshape(sizes)
+    candidates = [
+        axes
+        for count in range(len(names) + 1)
+        for axes in itertools.permutations(names, count)
+        if global_batch_size is None
+        or global_batch_size % math.prod(mesh_shape[axis] for axis in axes) == 0
+    ]
+    data_axes = draw(st.sampled_from(candidates))
+    split = math.prod(mesh_shape[axis] for axis in data_axes)
+    rows = global_batch_size or split * draw(st.integers(1, 4))
+    return BatchLayout.simulate(mesh_shape, [data_axes or None], rows, owners)
+
+
+@st.composite
+def owners_of_devices(draw: st.DrawFn, devices: int) -> np.ndarray:
+    """Owner of each device: equal runs, a permutation of these, or anything at all."""
+    kind = draw(st.sampled_from(("runs", "permuted", "uneven")))
+    if kind == "uneven":
+        owners = draw(st.lists(st.integers(0, 5), min_size=devices, max_size=devices))
+        # Every process of a run owns some device.
+        return np.unique(owners, return_inverse=True)[1]
+    count = draw(st.sampled_from([n for n in range(1, devices + 1) if devices % n == 0]))
+    owners = np.repeat(np.arange(count), devices // count)
+    return owners if kind == "runs" else np.array(draw(st.permutations(owners.tolist())))
+
+
+@st.composite
+def plans(
+    draw: st.DrawFn,
+    remainder: Remainder | None = None,
+    max_examples: int = 40,
+    num_epochs: st.SearchStrategy[int | None] | None = None,
+) -> BatchPlan:
+    """Plans that have at least one step."""
+    num_examples = draw(st.integers(1, max_examples))
+    kind = remainder or draw(st.sampled_from(Remainder))
+    largest = 2 * num_examples if kind is Remainder.PAD else num_examples
+    return BatchPlan(
+        num_examples=num_examples,
+        global_batch_size=draw(st.integers(1, largest)),
+        shuffle=draw(st.sampled_from(Shuffle)),
+        seed=draw(st.integers(0, 2**63 - 1)),
+        num_epochs=draw(num_epochs if num_epochs is not None else st.integers(1, 3)),
+        remainder=kind,
+    )

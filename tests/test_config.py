@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All faults of a config at once, each by rule, value and mend."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from absl import flags
+from ml_collections import config_flags
+
+from tfjax_batches.config import BatchConfig, Remainder, Shuffle, config_from
+from tfjax_batches.errors import ConfigError, UnsupportedError
+
+GOOD = {"dataset": "mnist", "global_batch_size": 8}
+
+
+def test_checked_strings_become_enums_and_the_original_stays() -> None:
+    config = BatchConfig(**GOOD, shuffle="none", remainder="pad")
+    checked = config.checked()
+    assert checked.shuffle is Shuffle.NONE
+    assert checked.remainder is Remainder.PAD
+    config.seed = 3
+    assert checked.seed == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        (
+            {"shuffle": "globl"},
+            "shuffle must be one of ['none', 'global']; got 'globl'. Did you mean 'global'?",
+        ),
+        ({"remainder": None}, "remainder must be one of ['carry', 'drop', 'pad']; got None."),
+        ({"seed": -1}, "seed must be at least 0 and below 2**63; got -1."),
+        ({"seed": 2**63}, "seed must be at least 0 and below 2**63"),
+        ({"seed": 1.5}, "seed must be an integer; got 1.5."),
+        ({"global_batch_size": 0}, "global_batch_size must be at least 1"),
+        ({"global_batch_size": True}, "global_batch_size must be an integer; got True."),
+        ({"num_epochs": 0}, "num_epochs must be at least 1"),
+        ({"prefetch_depth": None}, "prefetch_depth must be an integer; got None."),
+        ({"with_ids": 1}, "with_ids must be True or False; got 1."),
+        ({"split": 3}, "split must be a string; got 3."),
+        ({"dataset": ""}, "dataset must name a TFDS dataset"),
+        (
+            {"features": "image"},
+            "features must be a tuple of feature names; got 'image'. Write ('image',).",
+        ),
+        ({"features": 3}, "features must be a tuple of feature names; got 3."),
+        ({"features": ()}, "features must name at least one feature; got (). None means all."),
+    ],
+)
+def test_checked_bad_field_is_named(fields: dict, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        BatchConfig(**{**GOOD, **fields}).checked()
+    assert text in str(caught.value)
+
+
+def test_checked_reports_all_faults_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        BatchConfig(dataset="", shuffle="x", seed=-1, num_epochs=0).checked()
+    names = ["dataset", "global_batch_size", "shuffle", "seed", "num_epochs"]
+    assert all(f"\n  {name} must" in str(caught.value) for name in names)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"preprocess": "flip_lr"}, {"keep_on_host": ("id",)}, {"pad_to": {"x": 3}}],
+)
+def test_checked_what_is_not_there_yet_is_refused(fields: dict) -> None:
+    (name,) = fields
+    with pytest.raises(UnsupportedError, match=f"BatchConfig.{name} is not in this version"):
+        BatchConfig(**GOOD, **fields).checked()
+
+
+def test_config_from_unknown_fields_suggest_the_nearest() -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_from("mnist", {"global_batch_size": 8, "sede": 1, "shufle": "none"})
+    assert "'sede': Did you mean 'seed'?" in str(caught.value)
+    assert "'shufle': Did you mean 'shuffle'?" in str(caught.value)
+
+
+def test_config_from_keywords_override_a_config() -> None:
+    config = config_from(BatchConfig(**GOOD, seed=1), {"seed": 2})
+    assert (config.seed, config.dataset) == (2, "mnist")
+
+
+def test_config_from_two_datasets_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"given once; got 'mnist' and dataset='cifar10'"):
+        config_from("mnist", {"dataset": "cifar10"})
+
+
+def test_config_flags_override_every_kind_of_field() -> None:
+    values = flags.FlagValues()
+    path = Path(__file__).parents[1] / "configs" / "digits.py"
+    argv = [
+        "program",
+        "--config.batches.global_batch_size=32",
+        "--config.batches.num_epochs=3",
+        "--config.batches.shuffle=none",
+        "--config.batches.dataset=mnist",
+        "--config.batches.data_dir=/data",
+        "--config.batches.with_ids=false",
+        "--config.batches.features=('image', 'label')",
+        "--config.batches.prefetch_bytes=1000",
+        "--config.mesh=data=2,model=2",
+    ]
+    config_flags.DEFINE_config_file("config", str(path), flag_values=values, sys_argv=argv)
+    values(argv)
+    config = values["config"].value
+    assert config.mesh == "data=2,model=2"
+    batches = dataclasses.replace(config.batches, prefetch_bytes=None).checked()
+    assert (
+        batches
+        == BatchConfig(
+            dataset="mnist",
+            data_dir="/data",
+            prepare=True,
+            global_batch_size=32,
+            num_epochs=3,
+            shuffle="none",
+            features=("image", "label"),
+        ).checked()
+    )

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user may say about a run of batches, as one plain dataclass.
+
+`BatchConfig` is mutable and unchecked, so that `ml_collections.config_flags` can override its
+fields one by one; `checked` takes the snapshot that everything else works from. Annotations
+here must be real types, not strings: `config_flags` reads them to choose a parser.
+"""
+
+import dataclasses
+import enum
+import numbers
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tfjax_batches.errors import ConfigError, UnsupportedError, nearest_hint
+
+if TYPE_CHECKING:
+    import tensorflow_datasets as tfds
+
+    DatasetName: TypeAlias = str | tfds.core.DatasetBuilder
+else:
+    # A flag can only give a name; `config_flags` refuses unions.
+    DatasetName = str
+
+
+class Shuffle(enum.StrEnum):
+    """In which order the examples of an epoch come."""
+
+    NONE = "none"
+    """The order of the split, the same in each epoch."""
+    GLOBAL = "global"
+    """A permutation of the whole split, another one in each epoch, fixed by seed and epoch."""
+
+
+class Remainder(enum.StrEnum):
+    """What happens where an epoch does not end with a batch."""
+
+    CARRY = "carry"
+    """The batch goes on with the next epoch: nothing is lost, batches may span two epochs."""
+    DROP = "drop"
+    """The examples that do not fill a batch are left out of that epoch."""
+    PAD = "pad"
+    """The last batch of each epoch is filled with rows of zeros; `_mask` tells them apart."""
+
+
+@dataclasses.dataclass(kw_only=True)
+class BatchConfig:
+    """Which examples make up the batches, in which order, and how they are prefetched.
+
+    Every global batch is a function of these fields and the step alone. The fields from
+    `prefetch_depth` on change speed and memory, never a value.
+
+    Attributes:
+        dataset: TFDS `name[/config][:version]`, a prepared versioned folder, or a
+            `DatasetBuilder`.
+        split: Any TFDS split expression, such as `"train[:90%]"`.
+        data_dir: Folder of prepared datasets. None: TFDS's own default.
+        prepare: Download and prepare the dataset when it is not there: process 0 first, and
+            then each machine that does not see the result on its disk.
+        global_batch_size: Rows of one step over all processes, padding included.
+        shuffle: A `Shuffle` or its value.
+        seed: Seed of the order, `0 <= seed < 2**63`. Equal on all processes.
+        num_epochs: Passes over the examples. None: endless.
+        remainder: A `Remainder` or its value.
+        features: Features to parse, by path (`"objects/bbox"`). None: all.
+        keep_on_host: Features left as NumPy under `batch["_host"]`.
+        pad_to: Feature path to the length that its variable first dimension is cut or
+            zero-filled to.
+        preprocess: Ops applied to examples, such as `"flip_lr|value_range(-1, 1)"`.
+        with_ids: Add `_id`, the index of each example in the split; -1 on padding.
+        prefetch_depth: Batches ready on the device ahead of the consumer. 0: synchronous.
+        prefetch_bytes: Cap in bytes on those batches, per process. None: no cap.
+        num_parallel_calls: Groups decoded at a time. None: tf.data chooses.
+        threadpool_size: Threads of the pipeline's own pool. None: TensorFlow's shared pool.
+        ram_budget_bytes: Memory that tf.data may plan with. None: tf.data chooses.
+        verify_crc: Check the checksum of each record that is read.
+
+    Example:
+        >>> config = BatchConfig(dataset="mnist", split="train[:90%]", global_batch_size=256)
+        >>> config.checked().shuffle
+        <Shuffle.GLOBAL: 'global'>
+    """
+
+    dataset: DatasetName = ""
+    split: str = "train"
+    data_dir: str | None = None
+    prepare: bool = False
+    global_batch_size: int = 0
+    # `str`, so that both "none" and Shuffle.NONE are right to a type checker and to a flag.
+    shuffle: str = Shuffle.GLOBAL
+    seed: int = 0
+    num_epochs: int | None = None
+    remainder: str = Remainder.CARRY
+    features: tuple[str, ...] | None = None
+    keep_on_host: tuple[str, ...] = ()
+    pad_to: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    preprocess: str = ""
+    with_ids: bool = False
+    prefetch_depth: int = 2
+    prefetch_bytes: int | None = None
+    num_parallel_calls: int | None = None
+    threadpool_size: int | None = None
+    ram_budget_bytes: int | None = None
+    verify_crc: bool = True
+
+    def checked(self) -> "BatchConfig":
+        """Return a copy whose fields are valid, with enums in place of their values.
+
+        Raises:
+            ConfigError: Naming every field that is at fault.
+            UnsupportedError: A field asks for what this version cannot do.
+        """
+        config = dataclasses.replace(self)
+        faults = [*_enum_faults(config), *_type_faults(config), *_number_faults(config)]
+        faults += _name_faults(config)
+        if faults:
+            raise ConfigError("BatchConfig cannot be used:\n" + "\n".join(f"  {f}" for f in faults))
+        _refuse_unsupported(config)
+        return config
+
+
+def config_from(config: BatchConfig | Any, fields: Mapping[str, Any]) -> BatchConfig:
+    """Return the checked config made of `config` (a `BatchConfig` or a dataset) and `fields`.
+
+    Raises:
+        ConfigError: A name in `fields` is not a field, or a value is wrong.
+    """
+    known = {field.name for field in dataclasses.fields(BatchConfig)}
+    if unknown := sorted(set(fields) - known):
+        hints = "\n".join(f"  {name!r}: {nearest_hint(name, known)}" for name in unknown)
+        raise ConfigError(f"build() takes the fields of BatchConfig as keywords; unknown:\n{hints}")
+    if isinstance(config, BatchConfig):
+        return dataclasses.replace(config, **fields).checked()
+    if "dataset" in fields:
+        raise ConfigError(
+            f"A dataset is given once; got {config!r} and dataset={fields['dataset']!r}. "
+            "Drop one of them."
+        )
+    return BatchConfig(dataset=config, **fields).checked()
+
+
+def _enum_faults(config: BatchConfig) -> list[str]:
+    faults = []
+    for name, kind in (("shuffle", Shuffle), ("remainder", Remainder)):
+        value = getattr(config, name)
+        try:
+            setattr(config, name, kind(value))
+        except ValueError:
+            known = [member.value for member in kind]
+            hint = nearest_hint(str(value), known)
+            faults.append(f"{name} must be one of {known}; got {value!r}. {hint}")
+    return faults
+
+
+def _type_faults(config: BatchConfig) -> list[str]:
+    faults = []
+    for name in ("prepare", "with_ids", "verify_crc"):
+        value = getattr(config, name)
+        if not isinstance(value, bool):
+            faults.append(f"{name} must be True or False; got {value!r}.")
+    for name in ("split", "preprocess"):
+        value = getattr(config, name)
+        if not isinstance(value, str):
+            faults.append(f"{name} must be a string; got {value!r}.")
+    if not config.dataset:
+        faults.append(
+            "dataset must name a TFDS dataset, a prepared folder or be a DatasetBuilder; "
+            f"got {config.dataset!r}."
+        )
+    return faults
+
+
+def _number_faults(config: BatchConfig) -> list[str]:
+    # name -> (least value, may be None)
+    bounds = {
+        "global_batch_size": (1, False),
+        "seed": (0, False),
+        "num_epochs": (1, True),
+        "prefetch_depth": (0, False),
+        "prefetch_bytes": (1, True),
+        "num_parallel_calls": (1, True),
+        "threadpool_size": (1, True),
+        "ram_budget_bytes": (1, True),
+    }
+    faults = []
+    for name, (least, optional) in bounds.items():
+        value = getattr(config, name)
+        if optional and value is None:
+            continue
+        # bool is an Integral, and True is no batch size.
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            faults.append(f"{name} must be an integer; got {value!r}.")
+        elif not least <= int(value) < 2**63:
+            faults.append(f"{name} must be at least {least} and below 2**63; got {value}.")
+        else:
+            setattr(config, name, int(value))
+    return faults
+
+
+def _name_faults(config: BatchConfig) -> list[str]:
+    faults = []
+    for name in ("features", "keep_on_host"):
+        value = getattr(config, name)
+        if value is None and name == "features":
+            continue
+        # A string is a sequence of its letters: the slip is common, and silent.
+        if not isinstance(value, tuple | list) or not all(isinstance(item, str) for item in value):
+            mend = f" Write ({value!r},)." if isinstance(value, str) else ""
+            faults.append(f"{name} must be a tuple of feature names; got {value!r}.{mend}")
+        else:
+            setattr(config, name, tuple(value))
+    if config.features == ():
+        faults.append("features must name at least one feature; got (). None means all.")
+    return faults
+
+
+def _refuse_unsupported(config: BatchConfig) -> None:
+    for name in ("keep_on_host", "pad_to", "preprocess", "prefetch_bytes"):
+        if getattr(config, name):
+            raise UnsupportedError(
+                f"BatchConfig.{name} is not in this version; got {getattr(config, name)!r}. "
+                "Leave it at its default."
+            )

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which rows of the global batch each process must hold.
+
+Owns the one rule: the rows of a process are the union of the dim-0 slices of its devices, over all
+shardings in use. No share is ever computed from a process index, so replicas, permuted devices,
+host tiles and uneven ownership need no case of their own. Knows a mesh as a shape and the owner of
+each device; a JAX sharding is turned into these integers at the edge, in `from_sharding`.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from tfjax_batches.errors import LayoutError, nearest_hint
+from tfjax_batches.planning.order import Int64Array
+
+if TYPE_CHECKING:
+    import jax
+
+SpecEntry = None | str | tuple[str, ...]
+Spec = tuple[SpecEntry, ...]
+
+_GROUPS_SHOWN = 8
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BatchLayout:
+    """The rows of every process, as a value made of integers.
+
+    Make one with `from_sharding` or `simulate`.
+
+    Attributes:
+        mesh_shape: (axis, size) pairs in mesh order.
+        process_of_device: Process index of each device, in row-major mesh order.
+        spec: Mesh axes of each dim of a feature; entry 0 names the data axes.
+        feature_specs: (feature, spec) pairs of features with a spec of their own.
+        global_batch_size: Rows of the global batch.
+
+    Raises:
+        LayoutError: A spec names an axis that the mesh lacks or names one twice, or the data
+            axes do not divide the batch.
+
+    Example:
+        >>> layout = BatchLayout.simulate({"data": 2, "model": 2}, "data", 8, 4)
+        >>> layout.replica_groups
+        ((0, 1), (2, 3))
+        >>> layout.rows(3).tolist()
+        [4, 5, 6, 7]
+    """
+
+    mesh_shape: tuple[tuple[str, int], ...]
+    process_of_device: tuple[int, ...]
+    spec: Spec
+    feature_specs: tuple[tuple[str, Spec], ...] = ()
+    global_batch_size: int
+
+    def __post_init__(self) -> None:
+        if self.global_batch_size < 1:
+            raise LayoutError(f"global_batch_size must be positive; got {self.global_batch_size}.")
+        check_spec(self.spec, self.mesh_shape, "sharding")
+        self._check_divides(self.spec, "sharding")
+        for feature, spec in self.feature_specs:
+            check_spec(spec, self.mesh_shape, f"feature_shardings[{feature!r}]")
+            self._check_divides(spec, f"feature_shardings[{feature!r}]")
+
+    @classmethod
+    def from_sharding(
+        cls,
+        sharding: "jax.sharding.NamedSharding",
+        global_batch_size: int,
+        feature_shardings: "Mapping[str, jax.sharding.NamedSharding] | None" = None,
+    ) -> "BatchLayout":
+        """Return the layout of batches placed by `sharding`.
+
+        Args:
+            sharding: Spec and mesh of every feature; its first spec entry names the data axes.
+            global_batch_size: Rows of the global batch.
+            feature_shardings: Shardings on the same mesh, by feature, in place of `sharding`.
+
+        Raises:
+            LayoutError: As for the class, or two meshes in one call.
+        """
+        own = dict(feature_shardings or {})
+        for feature, other in own.items():
+            if other.mesh != sharding.mesh:
+                raise LayoutError(
+                    "All shardings of a batch are on one mesh; "
+                    f"feature_shardings[{feature!r}] is on {other.mesh}, sharding on "
+                    f"{sharding.mesh}. Make both from the same Mesh."
+                )
+        return cls(
+            mesh_shape=tuple(sharding.mesh.shape.items()),
+            process_of_device=tuple(d.process_index for d in sharding.mesh.devices.flat),
+            spec=to_spec(sharding.spec),
+            feature_specs=tuple((name, to_spec(own[name].spec)) for name in sorted(own)),
+            global_batch_size=global_batch_size,
+        )
+
+    @classmethod
+    def simulate(
+        cls,
+        mesh_shape: Mapping[str, int],
+        spec: str | Iterable[SpecEntry],
+        global_batch_size: int,
+        process_of_device: int | npt.ArrayLike,
+    ) -> "BatchLayout":
+        """Return the layout on machines that one does not have.
+
+        Args:
+            mesh_shape: Axis name to size, in mesh order.
+            spec: A `PartitionSpec`, its entries, or the name of the one data axis.
+            global_batch_size: Rows of the global batch.
+            process_of_device: Process index of each device, an int array of the mesh's shape; or
+                the number of processes, which then own equal runs of devices in row-major order.
+
+        Raises:
+            LayoutError: As for the class, or devices that the mesh or the processes don't fit.
+        """
+        shape = tuple(mesh_shape.values())
+        if any(size < 1 for size in shape):
+            raise LayoutError(f"Mesh axes have a size of at least 1; got {dict(mesh_shape)}.")
+        devices = math.prod(shape)
+        owners = np.asarray(process_of_device)
+        if owners.ndim == 0:
+            if owners < 1 or devices % int(owners):
+                raise LayoutError(
+                    f"Processes own equal numbers of devices; {int(owners)} processes cannot "
+                    f"share the {devices} devices of mesh {_mesh_text(tuple(mesh_shape.items()))}. "
+                    "Give process_of_device as an array of the mesh's shape."
+                )
+            owners = np.repeat(np.arange(int(owners)), devices // int(owners)).reshape(shape)
+        if owners.shape != shape or not np.issubdtype(owners.dtype, np.integer) or owners.min() < 0:
+            raise LayoutError(
+                "process_of_device holds a process index >= 0 for each device of mesh "
+                f"{_mesh_text(tuple(mesh_shape.items()))}; got {owners.dtype}{list(owners.shape)}. "
+                "Give an int array of the mesh's shape."
+            )
+        return cls(
+            mesh_shape=tuple(mesh_shape.items()),
+            process_of_device=tuple(owners.ravel().tolist()),
+            spec=to_spec((spec,) if isinstance(spec, str) else spec),
+            global_batch_size=global_batch_size,
+        )
+
+    @functools.cached_property
+    def process_count(self) -> int:
+        """One more than the highest process index that owns a device."""
+        return max(self.process_of_device) + 1
+
+    @property
+    def data_axes(self) -> tuple[str, ...]:
+        """Mesh axes that split dim 0 of features without a spec of their own."""
+        return _dim0_axes(self.spec)
+
+    def rows(self, process_index: int) -> Int64Array:
+        """Return the distinct rows that a process holds, int64[process_batch], rising.
+
+        Empty for a process that owns no device of the mesh.
+
+        Raises:
+            IndexError: There is no such process.
+        """
+        chunks = self._chunks(process_index)  # [n]
+        size = self.global_batch_size // self._chunk_count
+        return (chunks[:, np.newaxis] * size + np.arange(size)).ravel()
+
+    def process_batch_size(self, process_index: int) -> int:
+        """Return the number of rows that a process holds."""
+        return len(self._chunks(process_index)) * self.global_batch_size // self._chunk_count
+
+    @functools.cached_property
+    def replica_groups(self) -> tuple[tuple[int, ...], ...]:
+        """Processes that hold equal rows, in order of their first row."""
+        groups: dict[tuple[int, bytes], list[int]] = {}
+        for process_index in range(self.process_count):
+            chunks = self._chunks(process_index)
+            if chunks.size:
+                key = (int(chunks[0]), chunks.tobytes())
+                groups.setdefault(key, []).append(process_index)
+        # Groups that start with one row stand in order of their first process.
+        ordered = sorted(groups.items(), key=lambda item: (item[0][0], item[1][0]))
+        return tuple(tuple(processes) for _, processes in ordered)
+
+    def describe(self) -> str:
+        """Return a few lines of text: mesh, spec, processes and their rows."""
+        groups = self.replica_groups
+        reads = sum(self.process_batch_size(p) for group in groups for p in group)
+        lines = [
+            f"{self.global_batch_size} rows on mesh {_mesh_text(self.mesh_shape)}, "
+            f"spec {_spec_text(self.spec)}",
+            *(f"  {feature}: spec {_spec_text(spec)}" for feature, spec in self.feature_specs),
+            f"{_count_text(sum(map(len, groups)), 'process', 'processes')} in "
+            f"{_count_text(len(groups), 'replica group', 'replica groups')}; each row is read "
+            f"{_count_text(reads / self.global_batch_size, 'time', 'times')}",
+        ]
+        for group in groups[:_GROUPS_SHOWN]:
+            owners = "process" if len(group) == 1 else "processes"
+            members = _runs_text(np.array(group))
+            lines.append(f"  {owners} {members}: rows {_runs_text(self.rows(group[0]))}")
+        if len(groups) > _GROUPS_SHOWN:
+            lines.append(f"  … and {len(groups) - _GROUPS_SHOWN} more groups")
+        return "\n".join(lines)
+
+    @functools.cached_property
+    def _chunk_count(self) -> int:
+        """Equal parts of the batch such that every device's slice is made of whole parts."""
+        specs = [self.spec, *(spec for _, spec in self.feature_specs)]
+        return math.lcm(*(self._split_of(_dim0_axes(spec)) for spec in specs))
+
+    def _chunks(self, process_index: int) -> Int64Array:
+        """Return the parts of the batch that a process holds, int64[n], rising."""
+        if not 0 <= process_index < self.process_count:
+            raise IndexError(
+                f"process_index lies in 0 <= index < {self.process_count}; got {process_index}."
+            )
+        chunks, starts = self._chunks_by_process
+        return chunks[starts[process_index] : starts[process_index + 1]]
+
+    @functools.cached_property
+    def _chunks_by_process(self) -> tuple[Int64Array, Int64Array]:
+        """All processes' chunks one after the other, and where each process's begin."""
+        owners = np.array(self.process_of_device, np.int64)  # [devices]
+        keys = []  # process * chunk_count + chunk
+        for axes in {_dim0_axes(spec) for spec in (self.spec, *dict(self.feature_specs).values())}:
+            split = self._split_of(axes)
+            per_slice = self._chunk_count // split
+            held = np.unique(owners * split + self._slice_of_device(axes))
+            processes, slices = np.divmod(held, split)  # [n], [n]
+            chunks = slices[:, np.newaxis] * per_slice + np.arange(per_slice)  # [n, per_slice]
+            keys.append((processes[:, np.newaxis] * self._chunk_count + chunks).ravel())
+        processes, chunks = np.divmod(np.unique(np.concatenate(keys)), self._chunk_count)
+        return chunks, np.searchsorted(processes, np.arange(self.process_count + 1))
+
+    def _slice_of_device(self, axes: tuple[str, ...]) -> Int64Array:
+        """Return which of the equal dim-0 slices each device holds, int64[devices]."""
+        sizes = dict(self.mesh_shape)
+        names = [name for name, _ in self.mesh_shape]
+        index = np.zeros((1,) * len(names), np.int64)
+        for axis in axes:  # the first axis named is the slowest
+            shape = [sizes[name] if name == axis else 1 for name in names]
+            index = index * sizes[axis] + np.arange(sizes[axis]).reshape(shape)
+        return np.broadcast_to(index, tuple(sizes.values())).ravel()
+
+    def _split_of(self, axes: tuple[str, ...]) -> int:
+        sizes = dict(self.mesh_shape)
+        return math.prod(sizes[axis] for axis in axes)
+
+    def _check_divides(self, spec: Spec, owner: str) -> None:
+        axes = _dim0_axes(spec)
+        split = self._split_of(axes)
+        if self.global_batch_size % split:
+            split_axes = tuple((axis, dict(self.mesh_shape)[axis]) for axis in axes)
+            below = self.global_batch_size // split * split
+            nearest = f"{below} or {below + split}" if below else f"{split}"
+            raise LayoutError(
+                f"The data axes divide the batch; {owner} splits dim 0 over "
+                f"{_mesh_text(split_axes)}, in all {split}, "
+                f"and global_batch_size={self.global_batch_size}. "
+                f"The nearest valid global_batch_size is {nearest}."
+            )
+
+
+def to_spec(spec: Iterable[SpecEntry]) -> Spec:
+    """Return the entries of a `PartitionSpec` as plain tuples, strings and None.
+
+    Raises:
+        LayoutError: An entry is none of these (`PartitionSpec.UNCONSTRAINED`, say).
+    """
+    entries: list[SpecEntry] = []
+    for entry in spec:
+        if entry is None or isinstance(entry, str):
+            entries.append(entry)
+        elif isinstance(entry, tuple | list) and all(isinstance(axis, str) for axis in entry):
+            entries.append(tuple(entry))
+        else:
+            raise LayoutError(
+                f"A spec's entries are None, an axis or a tuple of axes; got {entry!r} in {spec}. "
+                "Name the mesh axes that split each dim."
+            )
+    return tuple(entries)
+
+
+def check_spec(spec: Spec, mesh_shape: tuple[tuple[str, int], ...], owner: str) -> None:
+    """Raise LayoutError when `spec`, of the argument `owner`, does not fit the mesh."""
+    known = [name for name, _ in mesh_shape]
+    axes = [axis for entry in spec for axis in _entry_axes(entry)]
+    for axis in axes:
+        if axis not in known:
+            raise LayoutError(
+                f"A spec names axes of its mesh; {owner} names {axis!r} in {_spec_text(spec)}, "
+                f"the mesh is {_mesh_text(mesh_shape)}. {nearest_hint(axis, known)}"
+            )
+        if axes.count(axis) > 1:
+            raise LayoutError(
+                f"A spec names each mesh axis once; {owner} names {axis!r} twice in "
+                f"{_spec_text(spec)}. Drop one of them."
+            )
+
+
+def _entry_axes(entry: SpecEntry) -> tuple[str, ...]:
+    if entry is None:
+        return ()
+    return (entry,) if isinstance(entry, str) else entry
+
+
+def _dim0_axes(spec: Spec) -> tuple[str, ...]:
+    return _entry_axes(spec[0]) if spec else ()
+
+
+def _mesh_text(mesh_shape: tuple[tuple[str, int], ...]) -> str:
+    return " × ".join(f"{name}={size}" for name, size in mesh_shape) or "of no axes"
+
+
+def _spec_text(spec: Spec) -> str:
+    return f"P({', '.join(repr(entry) for entry in spec)})"
+
+
+def _count_text(count: float, one: str, many: str) -> str:
+    return f"{count:g} {one if count == 1 else many}"
+
+
+def _runs_text(values: Int64Array) -> str:
+    """Return rising integers as runs, such as '0–3, 8–11'; at most four runs."""
+    breaks = np.flatnonzero(np.diff(values) != 1) + 1
+    runs = np.split(values, breaks)
+    texts = [f"{run[0]}" if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs[:4]]
+    return ", ".join(texts) + (f", … ({len(values)} in all)" if len(runs) > 4 else "")

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The permutation that shuffles an epoch, computed for any places without computing the rest.
+
+Owns `ORDER_VERSION`: as long as it stays, `permute` returns the same values on every machine and
+every release, because runs resume by them. Holds at all times: for each (seed, epoch), `permute`
+maps `range(size)` onto itself one to one. Knows nothing of batches, processes or files.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+ORDER_VERSION = 1
+"""Raised whenever `permute` would return another value for the same arguments."""
+
+Int64Array = npt.NDArray[np.int64]
+_Uint64Array = npt.NDArray[np.uint64]
+
+# With 8 rounds, orders of fewer than 10 examples are visibly uneven; with 12 a chi-square test over
+# 20,000 epochs no longer tells all orders of 3, 4, 5 or 6 examples from even ones.
+_ROUNDS = 12
+_GOLDEN = 0x9E3779B97F4A7C15  # 2**64 / golden ratio, as SplitMix64 uses it
+_MASK64 = 2**64 - 1
+_FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
+_FACTOR_2 = np.uint64(0x94D049BB133111EB)
+_HALF_BITS = np.uint64(32)
+
+
+def permute(places: Int64Array, size: int, seed: int, epochs: Int64Array) -> Int64Array:
+    """Return which example stands at each place of its shuffled epoch.
+
+    An alternating Feistel network on the grid `ceil(sqrt(size)) x ceil(size / ceil(sqrt(size)))`
+    (the generalised Feistel cipher of Black and Rogaway, "Ciphers with Arbitrary Finite
+    Domains", 2002) with cycle walking over the few cells beyond `size`. A grid that fits `size`
+    leaves about one cell in sqrt(size) to walk; a domain of 2**n would leave up to half.
+
+    Args:
+        places: int64[n], each `0 <= place < size`.
+        size: Examples in an epoch, at least 1 and below 2**62.
+        seed: Any int that fits 64 bits.
+        epochs: int64[n], the epoch of each place.
+
+    Returns:
+        int64[n], each in `range(size)`.
+
+    Example:
+        >>> permute(np.arange(5), size=5, seed=0, epochs=np.zeros(5, np.int64)).tolist()
+        [0, 1, 3, 4, 2]
+    """
+    width = _ceil_sqrt(size)
+    height = -(-size // width)
+    epoch_values, epoch_of = np.unique(epochs, return_inverse=True)
+    keys = _round_keys(seed, epoch_values)  # [rounds, epochs]
+    values = places.astype(np.uint64)
+    pending = np.arange(values.size)  # indices of values still to be mapped into range
+    while pending.size:
+        key_of = epoch_of[pending] if epoch_values.size > 1 else 0
+        values[pending] = _encipher(values[pending], width, height, keys[:, key_of])
+        pending = pending[values[pending] >= size]
+    return values.astype(np.int64)
+
+
+def _encipher(values: _Uint64Array, width: int, height: int, keys: _Uint64Array) -> _Uint64Array:
+    """Apply all rounds once; `keys` is uint64[rounds] or uint64[rounds, n]."""
+    left, right = np.divmod(values, np.uint64(height))  # left < width, right < height
+    for number in range(0, _ROUNDS, 2):
+        left = (left + _hash_below(right, keys[number], width)) % np.uint64(width)
+        right = (right + _hash_below(left, keys[number + 1], height)) % np.uint64(height)
+    return left * np.uint64(height) + right
+
+
+def _hash_below(half: _Uint64Array, key: _Uint64Array, bound: int) -> _Uint64Array:
+    """Return a value below `bound` (< 2**32) for each half, by the high bits of a hash."""
+    # In place: of the cost of a step's few hundred values, most is in making arrays.
+    mixed = half ^ key
+    mixed *= _FACTOR_1
+    mixed ^= mixed >> _HALF_BITS
+    mixed *= _FACTOR_2
+    mixed >>= _HALF_BITS
+    mixed *= np.uint64(bound)
+    mixed >>= _HALF_BITS
+    return mixed
+
+
+def _mix(value: _Uint64Array) -> _Uint64Array:
+    """Mix 64 bits (the finaliser of SplitMix64: Steele, Lea and Flood, 2014)."""
+    value = (value ^ (value >> np.uint64(30))) * _FACTOR_1
+    value = (value ^ (value >> np.uint64(27))) * _FACTOR_2
+    return value ^ (value >> np.uint64(31))
+
+
+def _round_keys(seed: int, epochs: Int64Array) -> _Uint64Array:
+    """Return uint64[rounds, epochs]. Seed and epoch are mixed, never added.
+
+    Added, seed 1 in epoch 0 and seed 0 in epoch 1 would have one order.
+    """
+    seed_key = _mix(np.array([(seed + _GOLDEN) & _MASK64], np.uint64))
+    epoch_keys = _mix(seed_key ^ _mix(epochs.astype(np.uint64) + np.uint64(1)))
+    numbers = np.arange(1, _ROUNDS + 1, dtype=np.uint64) * np.uint64(_GOLDEN)
+    return _mix(epoch_keys[np.newaxis, :] + numbers[:, np.newaxis])
+
+
+def _ceil_sqrt(size: int) -> int:
+    """Return the least integer whose square is at least `size`, without floats."""
+    root = int(np.sqrt(size))
+    while root * root < size:
+        root += 1
+    while root > 1 and (root - 1) ** 2 >= size:
+        root -= 1
+    return root

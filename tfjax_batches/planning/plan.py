@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which example stands in which row at every step, as arithmetic on one number.
+
+Owns the meaning of a position, `step * global_batch_size + row`: row r of step s is the same
+example on every machine, whatever was read before. Knows the number of examples, not the dataset;
+which rows a process holds is told to it.
+"""
+
+import dataclasses
+
+import numpy as np
+import numpy.typing as npt
+
+from tfjax_batches.config import Remainder, Shuffle
+from tfjax_batches.errors import ConfigError
+from tfjax_batches.planning.order import Int64Array, permute
+
+PADDING = -1
+"""Stands for an example index on rows that hold no example."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StepPlan:
+    """What some rows of one global batch hold.
+
+    Attributes:
+        rows: int64[n], rows of the global batch, rising.
+        examples: int64[n], index in the split of the example in each row; -1 on padding.
+        epochs: int64[n], the epoch that each row belongs to.
+        mask: bool[n], True where the row holds an example.
+    """
+
+    rows: Int64Array
+    examples: Int64Array
+    epochs: Int64Array
+    mask: npt.NDArray[np.bool_]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPlan:
+    """The order of all global batches of a run.
+
+    Attributes:
+        num_examples: Examples in the split, at least 1.
+        global_batch_size: Rows of a step.
+        shuffle: Order within an epoch.
+        seed: Seed of that order.
+        num_epochs: Passes over the examples; None: endless.
+        remainder: What happens where an epoch does not end with a batch.
+
+    Raises:
+        ConfigError: There would be no step at all.
+
+    Example:
+        >>> plan = BatchPlan(num_examples=5, global_batch_size=4, shuffle=Shuffle.NONE, seed=0,
+        ...                  num_epochs=1, remainder=Remainder.PAD)
+        >>> plan.num_steps, plan.plan_rows(1, np.arange(4)).examples.tolist()
+        (2, [4, -1, -1, -1])
+    """
+
+    num_examples: int
+    global_batch_size: int
+    shuffle: Shuffle
+    seed: int
+    num_epochs: int | None
+    remainder: Remainder
+
+    def __post_init__(self) -> None:
+        if self.num_steps == 0 or self.epoch_length == 0:
+            epochs = "" if self.num_epochs is None else f" over num_epochs={self.num_epochs}"
+            raise ConfigError(
+                f"remainder={self.remainder.value!r} needs examples for one whole batch; "
+                f"{self.num_examples} examples{epochs} do not fill "
+                f"global_batch_size={self.global_batch_size}. "
+                "Lower global_batch_size or use remainder='pad'."
+            )
+
+    @property
+    def epoch_length(self) -> int:
+        """Rows from the start of one epoch to the start of the next, padding included."""
+        whole = self.num_examples // self.global_batch_size * self.global_batch_size
+        if self.remainder is Remainder.CARRY:
+            return self.num_examples
+        if self.remainder is Remainder.DROP or whole == self.num_examples:
+            return whole
+        return whole + self.global_batch_size
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Whole batches in one epoch; under CARRY an epoch may end within a further one."""
+        return self.epoch_length // self.global_batch_size
+
+    @property
+    def num_steps(self) -> int | None:
+        """Steps of the run; None when endless."""
+        if self.num_epochs is None:
+            return None
+        return self.num_epochs * self.epoch_length // self.global_batch_size
+
+    @property
+    def rows_left_over(self) -> int:
+        """Examples that no step delivers: per epoch under DROP, at the end under CARRY."""
+        if self.remainder is Remainder.PAD:
+            return 0
+        if self.remainder is Remainder.DROP:
+            return self.num_examples - self.epoch_length
+        if self.num_epochs is None:
+            return 0
+        return self.num_epochs * self.num_examples % self.global_batch_size
+
+    def plan_rows(self, step: int, rows: Int64Array) -> StepPlan:
+        """Return what `rows` (int64[n], rising) hold at `step`.
+
+        Raises:
+            IndexError: There is no such step.
+        """
+        if step < 0 or (self.num_steps is not None and step >= self.num_steps):
+            raise IndexError(f"A step lies in 0 <= step < {self.num_steps}; got {step}.")
+        positions = step * self.global_batch_size + rows
+        epochs, places = np.divmod(positions, self.epoch_length)
+        mask = places < self.num_examples
+        if self.shuffle is Shuffle.NONE:
+            examples = np.where(mask, places, PADDING)
+        else:
+            examples = np.full_like(places, PADDING)
+            examples[mask] = permute(places[mask], self.num_examples, self.seed, epochs[mask])
+        return StepPlan(rows=rows, examples=examples, epochs=epochs, mask=mask)
