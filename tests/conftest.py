@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Four CPU devices for every test, and datasets that are prepared once."""
+
+import os
+
+# Before JAX and TensorFlow are imported, which read these once.
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import pytest
+import tensorflow_datasets as tfds
+from hypothesis import settings
+
+import tfjax_batches.datasets.digits  # noqa: F401 - registers the name
+from tests.made_datasets import make_numbers
+
+# The machine is shared: a slow example is no fault of the code.
+settings.register_profile("default", deadline=None, derandomize=True)
+settings.load_profile("default")
+
+
+@pytest.fixture(scope="session")
+def numbers_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Folder of `Numbers` with 23 examples a split, in 3 files."""
+    return make_numbers(tmp_path_factory.mktemp("numbers"), num_examples=23, num_files=3)
+
+
+@pytest.fixture(scope="session")
+def digits_data_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A TFDS folder that holds digits."""
+    data_dir = str(tmp_path_factory.mktemp("tfds"))
+    tfds.builder("digits", data_dir=data_dir).download_and_prepare()
+    return data_dir

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small TFDS datasets with known content, for tests."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+LABELS = ("ant", "bee", "cat")
+
+
+class Numbers(tfds.core.GeneratorBasedBuilder):
+    """Example i holds values that follow from i; two splits of one size."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def __init__(self, *, num_examples: int = 23, **kwargs: Any) -> None:
+        self._num_examples = num_examples
+        super().__init__(**kwargs)
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        return tfds.core.DatasetInfo(
+            builder=self,
+            features=tfds.features.FeaturesDict(
+                {
+                    "number": np.int64,
+                    "vector": tfds.features.Tensor(shape=(3,), dtype=np.float32),
+                    "label": tfds.features.ClassLabel(names=list(LABELS)),
+                    "nested": {
+                        "even": np.bool_,
+                        "image": tfds.features.Image(shape=(4, 5, 3)),
+                    },
+                }
+            ),
+            disable_shuffling=True,
+        )
+
+    def _split_generators(self, dl_manager: Any) -> dict[str, Any]:
+        return {"train": self._generate_examples(0), "test": self._generate_examples(10_000)}
+
+    def _generate_examples(self, first: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        for index in range(self._num_examples):
+            yield index, number_example(first + index)
+
+
+def number_example(number: int) -> dict[str, Any]:
+    """Return the example of a number, as NumPy values in the dtypes of the features."""
+    return {
+        "number": np.int64(number),
+        "vector": np.array([number, number / 2, -number], np.float32),
+        "label": np.int64(number % 3),
+        "nested": {
+            "even": np.bool_(number % 2 == 0),
+            "image": (np.arange(60) + number).astype(np.uint8).reshape(4, 5, 3),
+        },
+    }
+
+
+def make_numbers(data_dir: str | Path, num_examples: int, num_files: int = 1) -> str:
+    """Prepare `Numbers` in `data_dir` and return its versioned folder."""
+    builder = Numbers(num_examples=num_examples, data_dir=os.fspath(data_dir))
+    builder.download_and_prepare(download_config=tfds.download.DownloadConfig(num_shards=num_files))
+    return os.fspath(builder.data_path)

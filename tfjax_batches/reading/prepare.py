@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing a dataset's files where they are missing, once a machine."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import tensorflow_datasets as tfds
+
+from tfjax_batches.reading.source import data_root
+
+
+def prepare(builder: tfds.core.DatasetBuilder) -> None:
+    """Download and prepare the dataset unless its files are there.
+
+    Processes of one machine may call it at a time: one writes, the others find its result.
+    """
+    if is_prepared(builder):
+        return
+    with _machine_lock(data_root(builder), builder.info.name):
+        if not is_prepared(builder):
+            builder.download_and_prepare()
+
+
+def is_prepared(builder: tfds.core.DatasetBuilder) -> bool:
+    """Return whether the dataset's files are on disk now; they may have come since."""
+    return bool(builder.info.splits) or os.path.exists(
+        os.path.join(os.fspath(builder.data_path), "dataset_info.json")
+    )
+
+
+def reopen(builder: tfds.core.DatasetBuilder) -> tfds.core.DatasetBuilder:
+    """Return a builder that knows files which came after `builder` was made."""
+    if builder.info.splits or not is_prepared(builder):
+        return builder
+    return tfds.builder_from_directory(os.fspath(builder.data_path))
+
+
+@contextmanager
+def _machine_lock(data_dir: str, name: str) -> Iterator[None]:
+    os.makedirs(data_dir, exist_ok=True)
+    with open(os.path.join(data_dir, f".{name}.tfjax_batches.lock"), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed, or the process dies
+        yield

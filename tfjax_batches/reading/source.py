@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a dataset's name and a split expression to the exact records that hold the examples."""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+# Imported for its effect on TFDS: the name "digits" is known from here on.
+from tfjax_batches.datasets import digits as _digits  # noqa: F401
+from tfjax_batches.errors import (
+    BatchesError,
+    ConfigError,
+    DatasetNotFoundError,
+    SplitError,
+    UnsupportedError,
+    nearest_hint,
+)
+from tfjax_batches.planning.order import Int64Array
+
+_READABLE_FORMATS = ("tfrecord",)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FileRange:
+    """A run of records in one file.
+
+    Attributes:
+        path: The file.
+        skip: Records before the run.
+        take: Records in the run.
+        records_in_file: Records in the whole file, by the dataset's metadata.
+    """
+
+    path: str
+    skip: int
+    take: int
+    records_in_file: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Source:
+    """The examples of one split: example i is the i-th record of `ranges` laid end to end.
+
+    Attributes:
+        name: TFDS name with config and version, such as `"mnist/3.0.1"`.
+        split: The split expression.
+        ranges: Where the records are, in the order of the split.
+        features: TFDS's description of what a record holds.
+    """
+
+    name: str
+    split: str
+    ranges: tuple[FileRange, ...]
+    features: tfds.features.FeaturesDict
+
+    @property
+    def num_examples(self) -> int:
+        """Examples in the split."""
+        return int(self._range_ends[-1]) if self.ranges else 0
+
+    def locate(self, examples: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Return (index into `ranges`, record in that file) of each example, both int64[n]."""
+        of_range = np.searchsorted(self._range_ends, examples, side="right")
+        starts = self._range_ends - self._range_takes
+        records = examples - starts[of_range] + self._range_skips[of_range]
+        return of_range, records
+
+    def describe_ranges(self) -> list[tuple[str, int, int]]:
+        """Return (file name, first record, records) of each range, the same on all machines."""
+        return [(os.path.basename(r.path), r.skip, r.take) for r in self.ranges]
+
+    @functools.cached_property
+    def _range_takes(self) -> Int64Array:
+        return np.array([r.take for r in self.ranges], np.int64)
+
+    @functools.cached_property
+    def _range_skips(self) -> Int64Array:
+        return np.array([r.skip for r in self.ranges], np.int64)
+
+    @functools.cached_property
+    def _range_ends(self) -> Int64Array:
+        return np.cumsum(self._range_takes)
+
+
+def open_builder(
+    dataset: str | tfds.core.DatasetBuilder, data_dir: str | None
+) -> tfds.core.DatasetBuilder:
+    """Return the TFDS builder of a name, a prepared versioned folder, or the builder itself.
+
+    Raises:
+        DatasetNotFoundError: There is no such dataset, config, version or folder.
+        ConfigError: A builder object and a data_dir.
+    """
+    if isinstance(dataset, tfds.core.DatasetBuilder):
+        if data_dir is not None:
+            raise ConfigError(
+                f"A DatasetBuilder knows its folder; got data_dir={data_dir!r} beside one. "
+                "Drop data_dir, or give the dataset by name."
+            )
+        return dataset
+    if not isinstance(dataset, str | os.PathLike):
+        raise ConfigError(
+            "dataset must be a TFDS name, a folder or a DatasetBuilder; "
+            f"got {type(dataset).__name__}. Give one of these."
+        )
+    name = os.fspath(dataset)
+    if _looks_like_folder(name):
+        return _open_folder(name)
+    with _tfds_errors(f"dataset={name!r}", name.split("/")[0].split(":")[0], data_dir):
+        return tfds.builder(name, data_dir=data_dir)
+
+
+def open_source(builder: tfds.core.DatasetBuilder, split: str) -> Source:
+    """Return the records of `split`; reads the dataset's metadata only.
+
+    Raises:
+        DatasetNotFoundError: The dataset is not prepared.
+        SplitError: The split does not exist, is malformed, or is empty.
+        UnsupportedError: The dataset is stored in a format that cannot be read by index.
+    """
+    check_prepared(builder)
+    _check_format(builder)
+    info = _split_info(builder, split)
+    ranges = tuple(
+        FileRange(
+            path=os.fspath(instruction.filename),
+            skip=instruction.skip,
+            take=instruction.take,
+            records_in_file=instruction.examples_in_shard,
+        )
+        for instruction in info.file_instructions
+        if instruction.take > 0
+    )
+    source = Source(
+        name=builder.info.full_name, split=split, ranges=ranges, features=builder.info.features
+    )
+    if source.num_examples == 0:
+        raise SplitError(
+            f"A split holds at least one example; {split!r} of {source.name} resolves to none. "
+            f"{_known_splits(builder)}"
+        )
+    return source
+
+
+def check_prepared(builder: tfds.core.DatasetBuilder) -> None:
+    """Raise DatasetNotFoundError when the dataset's files are not on disk."""
+    if builder.info.splits:
+        return
+    name = ":".join(builder.info.full_name.rsplit("/", 1))
+    raise DatasetNotFoundError(
+        f"A dataset is prepared before it is read; {builder.info.full_name} is not: looked in "
+        f"{os.fspath(builder.data_path)}. {_prepared_siblings(builder)}"
+        "Pass prepare=True, or run "
+        f"`python -c \"import tensorflow_datasets as tfds; tfds.builder('{name}', "
+        f"data_dir='{data_root(builder)}').download_and_prepare()\"`; or give data_dir."
+    )
+
+
+def data_root(builder: tfds.core.DatasetBuilder) -> str:
+    """Return the folder that holds the datasets, where `data_path` is that of one version."""
+    depth = builder.info.full_name.count("/")
+    root: str = os.fspath(builder.data_path.parents[depth])
+    return root
+
+
+def _looks_like_folder(name: str) -> bool:
+    return name.startswith(("/", "~", ".")) or "://" in name or os.path.isdir(name)
+
+
+def _open_folder(name: str) -> tfds.core.DatasetBuilder:
+    folder = os.path.expanduser(name)
+    try:
+        return tfds.builder_from_directory(folder)
+    except (OSError, ValueError) as error:
+        raise DatasetNotFoundError(
+            "A dataset folder is the versioned one, which holds dataset_info.json; "
+            f"dataset={name!r} does not. {_folder_hint(folder)}"
+        ) from error
+
+
+def _folder_hint(folder: str) -> str:
+    """Say which versioned folders lie below, for one given a level too high."""
+    if not os.path.isdir(folder):
+        return "There is no such folder: check the path, or give the dataset by name."
+    found = [
+        os.path.relpath(root, folder)
+        for root, _, files in _walk(folder, depth=3)
+        if "dataset_info.json" in files
+    ]
+    if found:
+        return f"Below it are {', '.join(sorted(found)[:5])}: name one of these."
+    return "Give the folder <data_dir>/<name>[/<config>]/<version>, or the dataset by name."
+
+
+def _walk(folder: str, depth: int) -> Iterator[tuple[str, list[str], list[str]]]:
+    for root, folders, files in os.walk(folder):
+        yield root, folders, files
+        if os.path.relpath(root, folder).count(os.sep) >= depth - 1:
+            folders.clear()
+
+
+@contextmanager
+def _tfds_errors(what: str, name: str, data_dir: str | None) -> Iterator[None]:
+    """Turn what TFDS raises for a name that it cannot build into one short error."""
+    try:
+        yield
+    except BatchesError:
+        raise
+    except tfds.core.DatasetNotFoundError as error:
+        known = tfds.list_builders(with_community_datasets=False)
+        tried = data_dir if data_dir is not None else "the default TFDS folder"
+        raise DatasetNotFoundError(
+            f"dataset names a TFDS dataset; {what} names none, neither registered nor prepared in "
+            f"{tried}. {nearest_hint(name, known)} Import the module that defines the builder, "
+            "or give a versioned folder."
+        ) from error
+    except (ValueError, AssertionError, TypeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise DatasetNotFoundError(
+            f"dataset is 'name[/config][:version]' of a TFDS dataset; {what} cannot be built: "
+            f"{reason} Correct the name, config or version."
+        ) from error
+
+
+def _split_info(builder: tfds.core.DatasetBuilder, split: str) -> tfds.core.SplitInfo:
+    try:
+        return builder.info.splits[split]
+    except (KeyError, ValueError, AssertionError, TypeError) as error:
+        base, known = split.split("[")[0], builder.info.splits
+        hint = "" if base in known else f"{nearest_hint(base, known)} "
+        raise SplitError(
+            f"split is a TFDS split expression; {split!r} is none of {builder.info.full_name}. "
+            f"{hint}{_known_splits(builder)}"
+        ) from error
+
+
+def _known_splits(builder: tfds.core.DatasetBuilder) -> str:
+    counts = ", ".join(f"{s} ({info.num_examples})" for s, info in builder.info.splits.items())
+    return f"Its splits, with their examples: {counts}; parts are written 'train[:90%]'."
+
+
+def _check_format(builder: tfds.core.DatasetBuilder) -> None:
+    file_format = builder.info.file_format
+    if file_format is None or file_format.value in _READABLE_FORMATS:
+        return
+    raise UnsupportedError(
+        f"Records are read by index from files of format {', '.join(_READABLE_FORMATS)}; "
+        f"{builder.info.full_name} is stored as {file_format.value}. Convert it with "
+        f"`tfds convert_format --dataset_dir={os.fspath(builder.data_path)} "
+        "--out_path=<new folder> --out_file_format=tfrecord`."
+    )
+
+
+def _prepared_siblings(builder: tfds.core.DatasetBuilder) -> str:
+    folder = data_root(builder)
+    try:
+        names = sorted(n for n in os.listdir(folder) if os.path.isdir(os.path.join(folder, n)))
+    except OSError:
+        return ""
+    names = [name for name in names if name not in ("downloads", "extracted")]
+    return f"That folder's datasets: {', '.join(names[:10])}. " if names else ""
