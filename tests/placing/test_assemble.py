@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every device gets its part; no value changes on the way."""
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from tfjax_batches.errors import FeatureError
+from tfjax_batches.placing.assemble import Assembler, device_dtype, to_device_dtype
+
+
+def mesh_of(order: list[int]) -> Mesh:
+    return Mesh(np.array(jax.devices())[order].reshape(2, 2), ("data", "model"))
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [0, 2, 1, 3], [3, 2, 0, 1]])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        PartitionSpec("data"),
+        PartitionSpec(("model", "data")),
+        PartitionSpec("data", "model"),
+        PartitionSpec(None, ("data", "model")),
+        PartitionSpec("model", None, "data"),
+        PartitionSpec(),
+    ],
+)
+def test_assembler_places_each_slice_on_its_device(order: list[int], spec: PartitionSpec) -> None:
+    sharding = NamedSharding(mesh_of(order), spec)
+    values = np.arange(8 * 4 * 6).reshape(8, 4, 6).astype(np.int32)
+    struct = jax.ShapeDtypeStruct(values.shape, values.dtype, sharding=sharding)
+    array = Assembler({"x": struct}, np.arange(8))({"x": values})["x"]
+    assert array.sharding == sharding
+    np.testing.assert_array_equal(array, values)
+    for shard in array.addressable_shards:
+        np.testing.assert_array_equal(shard.data, values[shard.index])
+
+
+def test_assembler_runs_under_a_transfer_guard() -> None:
+    sharding = NamedSharding(mesh_of([0, 1, 2, 3]), PartitionSpec("data"))
+    struct = jax.ShapeDtypeStruct((8, 3), np.dtype(np.float32), sharding=sharding)
+    assembler = Assembler({"x": struct}, np.arange(8))
+    with jax.transfer_guard("disallow"):
+        assembler({"x": np.ones((8, 3), np.float32)})
+
+
+def test_to_device_dtype_values_in_range_become_32_bits() -> None:
+    narrow = to_device_dtype("n", np.array([-(2**31), 2**31 - 1]), device_dtype(np.dtype("int64")))
+    assert narrow.dtype == np.int32
+    assert narrow.tolist() == [-(2**31), 2**31 - 1]
+    exact = np.array([0.5, np.nan, np.inf])
+    np.testing.assert_array_equal(to_device_dtype("d", exact, np.dtype(np.float32)), exact)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (np.array([1, 2**31]), "'n' is int64 and 2147483648 is not a value of int32"),
+        (np.array([2**32], np.uint64), "'n' is uint64 and 4294967296 is not a value of uint32"),
+        (np.array([0.1]), "'n' is float64 and 0.1 is not a value of float32"),
+        (np.array([1e300]), "'n' is float64 and 1e+300 is not a value of float32"),
+    ],
+)
+def test_to_device_dtype_value_that_would_change_is_refused(values: np.ndarray, text: str) -> None:
+    with pytest.raises(FeatureError) as caught:
+        to_device_dtype("n", values, device_dtype(values.dtype))
+    assert "A value reaches the device unchanged" in str(caught.value)
+    assert text in str(caught.value)
+    assert "Turn on jax_enable_x64" in str(caught.value)
+
+
+def test_to_device_dtype_with_x64_is_untouched() -> None:
+    with jax.enable_x64(True):
+        assert device_dtype(np.dtype(np.int64)) == np.int64

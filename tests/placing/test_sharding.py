@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which sharding each entry of a batch gets."""
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from tfjax_batches.errors import LayoutError
+from tfjax_batches.placing.sharding import check_feature_names, data_sharding, feature_sharding
+
+MESH = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
+
+
+def test_data_sharding_without_a_mesh_is_all_devices_on_data() -> None:
+    sharding = data_sharding()
+    assert sharding.mesh.shape == {"data": 4}
+    assert sharding.spec == PartitionSpec(("data",))
+
+
+@pytest.mark.parametrize("axes", ["model", ("model",), ("data", "model"), ()])
+def test_data_sharding_takes_any_axes(axes: object) -> None:
+    expected = PartitionSpec((axes,) if isinstance(axes, str) else axes) if axes else None
+    assert data_sharding(MESH, axes).spec == (expected or PartitionSpec())
+
+
+def test_data_sharding_unknown_axis_is_refused() -> None:
+    with pytest.raises(LayoutError, match=r"'dta' is none of .*Did you mean 'data'\?"):
+        data_sharding(MESH, ("dta",))
+
+
+def test_feature_sharding_common_spec_is_cut_to_the_rank() -> None:
+    common = NamedSharding(MESH, PartitionSpec("data", "model"))
+    assert feature_sharding("label", (8,), common, {}).spec == PartitionSpec("data")
+    assert feature_sharding("x", (8, 4, 2), common, {}).spec == PartitionSpec("data", "model")
+
+
+def test_feature_sharding_own_spec_longer_than_the_rank_is_refused() -> None:
+    common = NamedSharding(MESH, PartitionSpec("data"))
+    own = {"label": NamedSharding(MESH, PartitionSpec("data", "model"))}
+    with pytest.raises(LayoutError, match=r"no more entries.*'label' is \[8\].*Drop the entries"):
+        feature_sharding("label", (8,), common, own)
+
+
+def test_feature_sharding_dim_that_axes_do_not_divide_is_refused() -> None:
+    common = NamedSharding(MESH, PartitionSpec("data", "model"))
+    with pytest.raises(LayoutError, match=r"axes of a spec.*'x' is \[8, 3\].*feature_shardings"):
+        feature_sharding("x", (8, 3), common, {})
+
+
+def test_check_feature_names_unknown_is_refused() -> None:
+    with pytest.raises(LayoutError, match=r"'imgae' is none. Did you mean 'image'\?"):
+        check_feature_names(["imgae"], ["image", "label"])
