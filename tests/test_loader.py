@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole batches from a config, on four devices of one process."""
+
+import itertools
+import logging
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import tfjax_batches as tjb
+from tests.made_datasets import make_numbers, number_example
+
+MESH = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
+
+
+def check_rows(batch: dict) -> None:
+    """Compare each row of a batch with the example that its `_id` names."""
+    for row, example_id in enumerate(np.asarray(batch["_id"]).tolist()):
+        expected = number_example(example_id)
+        for found, value in [
+            (batch["number"], expected["number"]),
+            (batch["vector"], expected["vector"]),
+            (batch["label"], expected["label"]),
+            (batch["nested"]["even"], expected["nested"]["even"]),
+            (batch["nested"]["image"], expected["nested"]["image"]),
+        ]:
+            np.testing.assert_array_equal(np.asarray(found)[row], value)
+
+
+@pytest.mark.parametrize("prefetch_depth", [0, 1, 3])
+@pytest.mark.parametrize(
+    "sharding",
+    [
+        None,
+        NamedSharding(MESH, PartitionSpec("data")),
+        NamedSharding(MESH, PartitionSpec(("model", "data"))),
+        NamedSharding(MESH, PartitionSpec()),
+        NamedSharding(
+            Mesh(np.array(jax.devices())[[0, 2, 1, 3]], ("data",)), PartitionSpec("data")
+        ),
+    ],
+)
+def test_iter_batches_hold_the_right_content_and_match_element_spec(
+    numbers_folder: str, sharding: NamedSharding | None, prefetch_depth: int
+) -> None:
+    loader = tjb.build(
+        numbers_folder,
+        sharding,
+        global_batch_size=8,
+        num_epochs=2,
+        with_ids=True,
+        prefetch_depth=prefetch_depth,
+    )
+    with iter(loader) as batches:
+        steps = 0
+        for batch in batches:
+            check_rows(batch)
+            np.testing.assert_array_equal(batch["_id"], loader.plan_step(steps).examples)
+            specs = jax.tree.map(
+                lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), batch
+            )
+            assert specs == loader.element_spec
+            steps += 1
+            assert batches.step == steps
+    assert steps == len(loader) == 46 // 8
+
+
+def test_iter_pad_masks_and_zeroes_padding(numbers_folder: str) -> None:
+    loader = tjb.build(
+        numbers_folder,
+        NamedSharding(MESH, PartitionSpec("data")),
+        global_batch_size=10,
+        num_epochs=1,
+        remainder="pad",
+        shuffle="none",
+        with_ids=True,
+    )
+    batches = list(iter(loader))
+    assert [int(np.asarray(batch["_mask"]).sum()) for batch in batches] == [10, 10, 3]
+    padding = jax.tree.map(lambda x: np.asarray(x)[3:], batches[-1])
+    assert padding.pop("_id").tolist() == [-1] * 7
+    for leaf in jax.tree.leaves(padding):
+        assert not leaf.any()
+    assert np.concatenate([batch["_id"] for batch in batches]).tolist() == [*range(23)] + [-1] * 7
+
+
+@pytest.mark.parametrize("num_examples", [1, 2, 7, 8, 9])
+def test_iter_pad_any_size_delivers_each_example_once(tmp_path: Path, num_examples: int) -> None:
+    folder = make_numbers(tmp_path, num_examples)
+    loader = tjb.build(folder, global_batch_size=8, num_epochs=1, remainder="pad", with_ids=True)
+    ids = np.concatenate([batch["_id"] for batch in iter(loader)])
+    assert sorted(ids[ids >= 0].tolist()) == list(range(num_examples))
+    assert len(loader) == -(-num_examples // 8)
+
+
+def test_iter_twice_gives_the_same(numbers_folder: str) -> None:
+    loader = tjb.build(numbers_folder, global_batch_size=8, num_epochs=1, with_ids=True)
+    first, second = ([np.asarray(b["_id"]) for b in iter(loader)] for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_iter_endless_goes_on_and_has_no_length(numbers_folder: str) -> None:
+    loader = tjb.build(numbers_folder, global_batch_size=16, with_ids=True)
+    assert loader.num_steps is None
+    with pytest.raises(TypeError, match=r"num_epochs is None, which is endless. Set num_epochs"):
+        len(loader)
+    with iter(loader) as batches:
+        for batch in itertools.islice(batches, 10):
+            check_rows(batch)
+
+
+def test_iter_thread_settings_change_no_value(numbers_folder: str) -> None:
+    """Groups of one record, many threads: the order stays."""
+    kinds = [
+        {},
+        {"num_parallel_calls": 1, "threadpool_size": 1},
+        {"num_parallel_calls": 8, "threadpool_size": 8, "ram_budget_bytes": 2**24},
+    ]
+    runs = []
+    for kind in kinds:
+        loader = tjb.build(numbers_folder, global_batch_size=8, with_ids=True, **kind)
+        with iter(loader) as batches:
+            runs.append([np.asarray(b["_id"]) for b in itertools.islice(batches, 50)])
+    np.testing.assert_array_equal(runs[0], runs[1])
+    np.testing.assert_array_equal(runs[0], runs[2])
+
+
+def test_dataset_and_host_batches_start_at_any_step(numbers_folder: str) -> None:
+    loader = tjb.build(numbers_folder, global_batch_size=8, num_epochs=2, with_ids=True)
+    whole = [batch["_id"] for batch in loader.host_batches()]
+    for start in range(len(loader) + 1):
+        tail = [batch["_id"] for batch in loader.host_batches(start)]
+        np.testing.assert_array_equal(tail, whole[start:] or np.empty((0,)))
+    batch = next(iter(loader.dataset(2)))
+    np.testing.assert_array_equal(batch["_id"], whole[2])
+    assert batch["nested"]["image"].shape == (8, 4, 5, 3)
+    with pytest.raises(IndexError, match="0 <= start_step <= 5; got 6"):
+        loader.dataset(6)
+
+
+def test_host_batches_are_read_only(numbers_folder: str) -> None:
+    loader = tjb.build(numbers_folder, global_batch_size=8, features=("vector",))
+    batch = next(loader.host_batches())
+    with pytest.raises(ValueError, match="read-only"):
+        batch["vector"][0] = 0
+
+
+def test_iter_under_a_transfer_guard(numbers_folder: str) -> None:
+    loader = tjb.build(numbers_folder, global_batch_size=8, num_epochs=1)
+    with jax.transfer_guard("disallow"), iter(loader) as batches:
+        assert len(list(batches)) == 2
+
+
+def test_feature_shardings_place_each_feature_by_its_spec(numbers_folder: str) -> None:
+    own = NamedSharding(MESH, PartitionSpec("model", "data"))
+    loader = tjb.build(
+        numbers_folder,
+        NamedSharding(MESH, PartitionSpec("data")),
+        feature_shardings={"nested/image": own},
+        global_batch_size=8,
+        with_ids=True,
+    )
+    with iter(loader) as batches:
+        batch = next(batches)
+    assert batch["nested"]["image"].sharding == own
+    check_rows(batch)
+
+
+def test_digits_batches_equal_tfds_load(digits_data_dir: str) -> None:
+    expected = {
+        split: list(tfds.load("digits", split=split, data_dir=digits_data_dir).as_numpy_iterator())
+        for split in ("train", "test")
+    }
+    for split, examples in expected.items():
+        loader = tjb.build(
+            "digits",
+            data_dir=digits_data_dir,
+            split=split,
+            global_batch_size=64,
+            num_epochs=1,
+            remainder="pad",
+            with_ids=True,
+        )
+        assert loader.num_examples == len(examples)
+        seen = 0
+        for batch in iter(loader):
+            ids, images, labels = (np.asarray(batch[key]) for key in ("_id", "image", "label"))
+            for row in np.flatnonzero(np.asarray(batch["_mask"])):
+                np.testing.assert_array_equal(images[row], examples[ids[row]]["image"])
+                assert labels[row] == examples[ids[row]]["label"]
+                seen += 1
+        assert seen == len(examples)
+
+
+def test_build_prepares_only_when_asked(tmp_path: Path) -> None:
+    fields = {"data_dir": str(tmp_path), "global_batch_size": 8}
+    with pytest.raises(tjb.DatasetNotFoundError, match=r"digits/1.0.0 is not: looked in"):
+        tjb.build("digits", **fields)
+    assert tjb.build("digits", **fields, prepare=True).num_examples > 1000
+    assert tjb.build("digits", **fields).num_examples > 1000
+
+
+def test_build_damaged_record_is_raised_at_its_step(numbers_folder: str, tmp_path: Path) -> None:
+    folder = Path(make_numbers(tmp_path, 16))
+    (file,) = folder.glob("*-train.tfrecord-*")
+    data = bytearray(file.read_bytes())
+    data[-10] ^= 1  # in the last record
+    file.write_bytes(data)
+    loader = tjb.build(str(folder), global_batch_size=8, num_epochs=1, shuffle="none")
+    with iter(loader) as batches:
+        next(batches)
+        for _ in range(2):
+            with pytest.raises(Exception, match=rf"record 15 of {file}"):
+                next(batches)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "text"),
+    [
+        ({"global_batch_size": 6}, tjb.LayoutError, "nearest valid global_batch_size is 4 or 8"),
+        ({"split": "train[:0]"}, tjb.SplitError, "resolves to none"),
+        ({"split": "trian"}, tjb.SplitError, "Did you mean 'train'?"),
+        ({"features": ("lable",)}, tjb.FeatureError, "Did you mean 'label'?"),
+        ({"batch_size": 4}, tjb.ConfigError, "'batch_size': Did you mean 'global_batch_size'?"),
+        ({"transforms": [print]}, tjb.UnsupportedError, "transforms=…) is not in this version"),
+        (
+            {"feature_shardings": {"imgae": NamedSharding(MESH, PartitionSpec())}},
+            tjb.LayoutError,
+            "one mesh",
+        ),
+        ({"remainder": "drop", "global_batch_size": 64}, tjb.ConfigError, "use remainder='pad'"),
+    ],
+)
+def test_build_bad_input_is_one_clear_error_before_any_read(
+    tmp_path: Path, fields: dict, error: type[Exception], text: str
+) -> None:
+    folder = Path(make_numbers(tmp_path, 23))
+    for file in folder.glob("*.tfrecord*"):
+        file.unlink()  # whoever reads a file now fails in another way
+    with pytest.raises(error) as caught:
+        tjb.build(str(folder), **{"global_batch_size": 8, **fields})
+    assert text in str(caught.value)
+    assert isinstance(caught.value, tjb.BatchesError)
+
+
+def test_build_logs_one_summary_and_warns_of_what_is_left_out(
+    numbers_folder: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="absl"):
+        tjb.build(numbers_folder, global_batch_size=8, num_epochs=1, remainder="drop")
+    lines = [record.getMessage() for record in caplog.records]
+    assert sum("8 rows on mesh data=4" in line for line in lines) == 1
+    assert any("7 of 23 examples are left out of each epoch" in line for line in lines)
+
+
+def test_state_is_refused_until_it_is_there(numbers_folder: str) -> None:
+    loader = tjb.build(numbers_folder, global_batch_size=8)
+    with pytest.raises(tjb.UnsupportedError, match="restore is not in this version"):
+        loader.restore({})
+    with iter(loader) as batches, pytest.raises(tjb.UnsupportedError, match="get_state is not"):
+        batches.get_state()

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TFDS datasets as global `jax.Array` batches, each a pure function of (config, step).
+
+Public names are resolved on first use (PEP 562): importing the package loads neither JAX nor
+TensorFlow, so that a layout can be planned where they are not wanted.
+"""
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tfjax_batches.build import build
+    from tfjax_batches.config import BatchConfig, Remainder, Shuffle
+    from tfjax_batches.errors import (
+        AgreementError,
+        BatchesError,
+        ConfigError,
+        DatasetNotFoundError,
+        FeatureError,
+        IteratorClosedError,
+        LayoutError,
+        RecordError,
+        SplitError,
+        UnsupportedError,
+    )
+    from tfjax_batches.loader import BatchIterator, BatchLoader
+    from tfjax_batches.placing.sharding import data_sharding
+    from tfjax_batches.planning.layout import BatchLayout
+    from tfjax_batches.planning.plan import StepPlan
+
+_MODULE_OF = {
+    "AgreementError": "errors",
+    "BatchConfig": "config",
+    "BatchIterator": "loader",
+    "BatchLayout": "planning.layout",
+    "BatchLoader": "loader",
+    "BatchesError": "errors",
+    "ConfigError": "errors",
+    "DatasetNotFoundError": "errors",
+    "FeatureError": "errors",
+    "IteratorClosedError": "errors",
+    "LayoutError": "errors",
+    "RecordError": "errors",
+    "Remainder": "config",
+    "Shuffle": "config",
+    "SplitError": "errors",
+    "StepPlan": "planning.plan",
+    "UnsupportedError": "errors",
+    "build": "build",
+    "data_sharding": "placing.sharding",
+}
+
+__all__ = [
+    "AgreementError",
+    "BatchConfig",
+    "BatchIterator",
+    "BatchLayout",
+    "BatchLoader",
+    "BatchesError",
+    "ConfigError",
+    "DatasetNotFoundError",
+    "FeatureError",
+    "IteratorClosedError",
+    "LayoutError",
+    "RecordError",
+    "Remainder",
+    "Shuffle",
+    "SplitError",
+    "StepPlan",
+    "UnsupportedError",
+    "build",
+    "data_sharding",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f"{__name__}.{_MODULE_OF[name]}")
+    value = globals()[name] = getattr(module, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """Keeps `tfjax_batches.build` the function.
+
+    The import system sets each imported submodule as an attribute of its package, which would
+    put the module `build` in the place of the function of that name.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _MODULE_OF and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`build`: a config and a sharding become a loader. Wiring, no logic of its own."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import tensorflow as tf
+import tensorflow_datasets as tfds
+from absl import logging
+from jax.sharding import NamedSharding
+
+from tfjax_batches.agreement import check_agreement, run_together
+from tfjax_batches.config import BatchConfig, Remainder, Shuffle, config_from
+from tfjax_batches.errors import LayoutError, UnsupportedError
+from tfjax_batches.loader import BatchLoader
+from tfjax_batches.placing.assemble import device_dtype
+from tfjax_batches.placing.sharding import check_feature_names, data_sharding, feature_sharding
+from tfjax_batches.planning.layout import BatchLayout
+from tfjax_batches.planning.order import ORDER_VERSION
+from tfjax_batches.planning.plan import BatchPlan
+from tfjax_batches.reading.decode import Decoder, FeatureSpec
+from tfjax_batches.reading.pipeline import batch_specs
+from tfjax_batches.reading.prepare import prepare, reopen
+from tfjax_batches.reading.source import Source, open_builder, open_source
+from tfjax_batches.reading.tfrecord import TFRecordReader
+
+
+def build(
+    config: BatchConfig | str | tfds.core.DatasetBuilder,
+    sharding: NamedSharding | None = None,
+    *,
+    feature_shardings: Mapping[str, NamedSharding] | None = None,
+    transforms: Sequence[Any] = (),
+    **fields: Any,
+) -> BatchLoader:
+    """Return the loader of a config, reading the dataset's metadata only.
+
+    With more than one process every process calls it, with equal arguments. No other call of
+    this library waits for another process.
+
+    Args:
+        config: A `BatchConfig`, or a dataset (name, folder or builder) whose further fields come
+            as keywords.
+        sharding: Sharding of every feature; its first spec entry names the data axes, and its
+            spec is cut to the rank of each feature. None: dim 0 over all devices.
+        feature_shardings: Shardings by feature path, on the same mesh, in place of `sharding`.
+        transforms: Not in this version.
+        **fields: Fields of `BatchConfig`, in place of those of `config`.
+
+    Raises:
+        ConfigError: A field is wrong; all faults are named at once.
+        DatasetNotFoundError: No such dataset, or it is not prepared.
+        SplitError: No such split, or an empty one.
+        FeatureError: A feature cannot become an array.
+        LayoutError: The sharding cannot hold the batch.
+        AgreementError: The processes differ, or `build` failed on another one.
+        UnsupportedError: Something that the contract names and this version lacks.
+
+    Example::
+
+        loader = tjb.build("digits", global_batch_size=64, prepare=True)
+        with iter(loader) as batches:
+            for batch in batches:
+                ...
+    """
+    checked = run_together(lambda: config_from(config, fields))
+    check_agreement(_config_facts(checked))
+    _hide_accelerators_from_tensorflow()
+    builder = _open(checked)
+    loader, source = run_together(
+        lambda: _build_alone(checked, builder, sharding, feature_shardings, transforms)
+    )
+    check_agreement(_data_facts(loader, source))
+    _log_summary(loader, source)
+    return loader
+
+
+def _open(config: BatchConfig) -> tfds.core.DatasetBuilder:
+    """Open the dataset; where asked to, prepare it on process 0 first, then where it is missing."""
+    builder = run_together(lambda: open_builder(config.dataset, config.data_dir))
+    if not config.prepare:
+        return builder
+    for turn in (jax.process_index() == 0, jax.process_index() != 0):
+        run_together(lambda turn=turn: prepare(builder) if turn else None)  # type: ignore[misc]
+    return reopen(builder)
+
+
+def _build_alone(
+    config: BatchConfig,
+    builder: tfds.core.DatasetBuilder,
+    sharding: NamedSharding | None,
+    feature_shardings: Mapping[str, NamedSharding] | None,
+    transforms: Sequence[Any],
+) -> tuple[BatchLoader, Source]:
+    """Return this process's loader and its source, without a word to the other processes."""
+    if transforms:
+        raise UnsupportedError("build(transforms=…) is not in this version. Leave it out.")
+    sharding = data_sharding() if sharding is None else sharding
+    own_shardings = dict(feature_shardings or {})
+    layout = BatchLayout.from_sharding(sharding, config.global_batch_size, own_shardings)
+    _check_process_has_rows(layout)
+    source = open_source(builder, config.split)
+    decoder = Decoder(source.features, config.features, source.name)
+    plan = BatchPlan(
+        num_examples=source.num_examples,
+        global_batch_size=config.global_batch_size,
+        shuffle=Shuffle(config.shuffle),
+        seed=config.seed,
+        num_epochs=config.num_epochs,
+        remainder=Remainder(config.remainder),
+    )
+    specs = batch_specs(config, decoder, source.num_examples)
+    check_feature_names(own_shardings, specs)
+    loader = BatchLoader(
+        config=config,
+        layout=layout,
+        plan=plan,
+        process_index=jax.process_index(),
+        _flat_spec=_device_specs(specs, config.global_batch_size, sharding, own_shardings),
+        _reader=TFRecordReader(source, verify_crc=config.verify_crc),
+        _decoder=decoder,
+    )
+    return loader, source
+
+
+def _device_specs(
+    specs: Mapping[str, FeatureSpec],
+    global_batch_size: int,
+    sharding: NamedSharding,
+    own_shardings: Mapping[str, NamedSharding],
+) -> dict[str, jax.ShapeDtypeStruct]:
+    """Return global shape, dtype on the device and sharding of each entry of a batch."""
+    device_specs = {}
+    for path, spec in specs.items():
+        shape = (global_batch_size, *spec.shape)
+        placed = feature_sharding(path, shape, sharding, own_shardings)
+        device_specs[path] = jax.ShapeDtypeStruct(shape, device_dtype(spec.dtype), sharding=placed)
+    return device_specs
+
+
+def _check_process_has_rows(layout: BatchLayout) -> None:
+    if jax.process_index() not in layout.process_of_device:
+        raise LayoutError(
+            "Each process that loads owns devices of the mesh; process "
+            f"{jax.process_index()} owns none of {layout.describe()}. "
+            "Make the mesh of jax.devices(), which are those of all processes."
+        )
+
+
+def _config_facts(config: BatchConfig) -> dict[str, Any]:
+    """Return the fields that must be equal on all processes: those that change the data."""
+    may_differ = {
+        "data_dir",
+        "dataset",  # may be a folder of this machine; the dataset's own name is compared later
+        "prefetch_depth",
+        "prefetch_bytes",
+        "num_parallel_calls",
+        "threadpool_size",
+        "ram_budget_bytes",
+        "verify_crc",
+    }
+    names = [field.name for field in dataclasses.fields(config) if field.name not in may_differ]
+    return {name: getattr(config, name) for name in names}
+
+
+def _data_facts(loader: BatchLoader, source: Source) -> dict[str, Any]:
+    """Return what dataset and sharding turned out to be, and the version of the order."""
+    return {
+        "dataset": source.name,
+        "ranges": source.describe_ranges(),
+        "mesh": loader.layout.mesh_shape,
+        "processes of devices": loader.layout.process_of_device,
+        "spec": loader.layout.spec,
+        "feature specs": loader.layout.feature_specs,
+        "order version": ORDER_VERSION,
+    }
+
+
+def _hide_accelerators_from_tensorflow() -> None:
+    """Leave the accelerators to JAX: TensorFlow would take most of their memory."""
+    for kind in ("GPU", "TPU"):
+        if not tf.config.list_physical_devices(kind):
+            continue
+        try:
+            tf.config.set_visible_devices([], kind)
+        except RuntimeError:
+            logging.warning(
+                "TensorFlow started before tfjax_batches.build and holds %ss; JAX may find their "
+                "memory taken. Call build before any TensorFlow op, or hide them with "
+                "tf.config.set_visible_devices([], %r).",
+                kind,
+                kind,
+            )
+
+
+def _log_summary(loader: BatchLoader, source: Source) -> None:
+    logging.info("tfjax_batches: %s\n%s", source.name, loader.describe())
+    if left_over := loader.plan.rows_left_over:
+        logging.warning(
+            "tfjax_batches: %d of %d examples are left out %s, since they do not fill a batch of "
+            "%d; remainder='pad' keeps them.",
+            left_over,
+            loader.num_examples,
+            "of each epoch" if loader.config.remainder is Remainder.DROP else "at the end",
+            loader.config.global_batch_size,
+        )

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loader, which knows every batch of a run, and the iterator, which delivers them."""
+
+import dataclasses
+import time
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+import jax
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from tfjax_batches.config import BatchConfig
+from tfjax_batches.errors import UnsupportedError
+from tfjax_batches.placing.assemble import Assembler, DeviceBatch, HostBatch
+from tfjax_batches.placing.prefetch import Prefetcher
+from tfjax_batches.planning.layout import BatchLayout
+from tfjax_batches.planning.plan import BatchPlan, StepPlan
+from tfjax_batches.reading.decode import Decoder
+from tfjax_batches.reading.pipeline import RecordReader, build_dataset
+
+Batch = dict[str, Any]
+"""A nested dict of arrays: TFDS features by name, with `_mask` and `_id` where asked for."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class BatchLoader:
+    """All batches of a run, each a function of its step. Made by `build`.
+
+    Iterating gives a `BatchIterator` over `jax.Array`s from step 0; each `iter` starts anew.
+
+    Attributes:
+        config: The checked config; a snapshot.
+        layout: Which rows each process holds.
+        plan: Which example stands in which row.
+        process_index: The process whose rows are read here.
+    """
+
+    config: BatchConfig
+    layout: BatchLayout
+    plan: BatchPlan
+    process_index: int
+    _flat_spec: Mapping[str, jax.ShapeDtypeStruct]
+    _reader: RecordReader
+    _decoder: Decoder
+
+    @property
+    def element_spec(self) -> dict[str, Any]:
+        """Global shape, dtype and sharding of each array of a batch; nested like a batch."""
+        return _nest(self._flat_spec)
+
+    @property
+    def num_examples(self) -> int:
+        """Examples in the split."""
+        return self.plan.num_examples
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Whole batches in one epoch; under CARRY an epoch may end within a further one."""
+        return self.plan.steps_per_epoch
+
+    @property
+    def num_steps(self) -> int | None:
+        """Steps of the run, the same on all processes; None when endless."""
+        return self.plan.num_steps
+
+    def __len__(self) -> int:
+        if self.num_steps is None:
+            raise TypeError(
+                "A loader has a length when it has an end; num_epochs is None, which is endless. "
+                "Set num_epochs, or use steps_per_epoch."
+            )
+        return self.num_steps
+
+    def __iter__(self) -> "BatchIterator":
+        assembler = Assembler(self._flat_spec, self._rows)
+        host_batches = self._flat_host_batches(0)
+        placed = _place(host_batches, assembler)
+        return BatchIterator(Prefetcher(placed, self.config.prefetch_depth))
+
+    def plan_step(self, step: int, process_index: int | None = None) -> StepPlan:
+        """Return which examples a process holds at a step, without reading any.
+
+        Args:
+            step: Step, 0 <= step < num_steps.
+            process_index: A process of the layout. None: this one.
+
+        Raises:
+            IndexError: There is no such step or process.
+        """
+        index = self.process_index if process_index is None else process_index
+        return self.plan.plan_rows(step, self.layout.rows(index))
+
+    def dataset(self, start_step: int = 0) -> tf.data.Dataset:
+        """Return a `tf.data.Dataset` of this process's batches, [process_batch, ...], nested."""
+        return self._flat_dataset(start_step).map(_nest)
+
+    def host_batches(self, start_step: int = 0) -> Iterator[Batch]:
+        """Yield this process's batches as read-only NumPy, [process_batch, ...], nested."""
+        return map(_nest, self._flat_host_batches(start_step))
+
+    def describe(self) -> str:
+        """Return a summary of dataset, order and layout, of a few lines."""
+        steps = "endless" if self.num_steps is None else f"{self.num_steps} steps"
+        return (
+            f"{self.config.dataset} {self.config.split}: {self.num_examples} examples, "
+            f"{steps}, {self.steps_per_epoch} per epoch\n{self.layout.describe()}"
+        )
+
+    def restore(self, state: Mapping[str, Any]) -> NoReturn:
+        """Not in this version.
+
+        Raises:
+            UnsupportedError: Always.
+        """
+        del state
+        raise UnsupportedError(
+            "BatchLoader.restore is not in this version. Use dataset(start_step) meanwhile."
+        )
+
+    @property
+    def _rows(self) -> npt.NDArray[np.int64]:
+        return self.layout.rows(self.process_index)
+
+    def _flat_dataset(self, start_step: int) -> tf.data.Dataset:
+        if start_step < 0 or (self.num_steps is not None and start_step > self.num_steps):
+            raise IndexError(
+                f"start_step lies in 0 <= start_step <= {self.num_steps}; got {start_step}."
+            )
+        return build_dataset(
+            self.config, self.plan, self._rows, self._reader, self._decoder, start_step
+        )
+
+    def _flat_host_batches(self, start_step: int) -> Iterator[HostBatch]:
+        # Read-only views of memory that TensorFlow hands over and never writes again.
+        return iter(self._flat_dataset(start_step).as_numpy_iterator())
+
+
+class BatchIterator(Iterator[Batch]):
+    """Batches of global `jax.Array`s in order of step. Made by `iter(loader)`.
+
+    Use it as a context manager, or call `close`, to end its thread and free its memory.
+
+    Attributes:
+        step: Index of the next batch, which is the number of batches delivered.
+        wait_seconds: Seconds that `next` has waited for batches so far.
+    """
+
+    def __init__(self, placed: Prefetcher[DeviceBatch]) -> None:
+        self._placed = placed
+        self.step = 0
+        self.wait_seconds = 0.0
+
+    def __next__(self) -> Batch:
+        start = time.perf_counter()
+        try:
+            batch = next(self._placed)
+        finally:
+            self.wait_seconds += time.perf_counter() - start
+        self.step += 1
+        return _nest(batch)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the prefetching and drop the batches that wait. Safe to call again."""
+        self._placed.close()
+
+    def get_state(self) -> NoReturn:
+        """Not in this version.
+
+        Raises:
+            UnsupportedError: Always.
+        """
+        raise UnsupportedError(
+            "BatchIterator.get_state is not in this version. Save `step` meanwhile, and go on "
+            "with loader.dataset(start_step)."
+        )
+
+    def set_state(self, state: Mapping[str, Any]) -> NoReturn:
+        """Not in this version.
+
+        Raises:
+            UnsupportedError: Always.
+        """
+        del state
+        raise UnsupportedError("BatchIterator.set_state is not in this version.")
+
+
+def _place(host_batches: Iterator[HostBatch], assembler: Assembler) -> Iterator[DeviceBatch]:
+    for host_batch in host_batches:
+        yield assembler(host_batch)
+
+
+def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a flat dict of paths as the nested dict it stands for."""
+    nested: dict[str, Any] = {}
+    for path, value in flat.items():
+        *parents, name = path.split("/")
+        level = nested
+        for parent in parents:
+            level = level.setdefault(parent, {})
+        level[name] = value
+    return nested
