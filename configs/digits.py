@@ -16,6 +16,8 @@ class TrainConfig:
         mesh: Mesh axes and sizes in order; one size may be -1: all devices that are left.
         data_axes: Mesh axes that split the batch. Weights are split over `model`, where there
             is such an axis.
+        parallel: How a step is split over devices: `jit`, by the compiler, or `shard_map`, with
+            collectives by name. Both compute the same.
         num_steps: Training steps. 0: as many as `batches` holds.
         hidden_units: Width of the network's hidden layer.
         learning_rate: Of Adam.
@@ -26,6 +28,7 @@ class TrainConfig:
     eval_split: str = "test"
     mesh: str = "data=-1,model=1"
     data_axes: tuple[str, ...] = ("data",)
+    parallel: str = "jit"
     num_steps: int = 0
     hidden_units: int = 256
     learning_rate: float = 2e-3

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -25,70 +25,110 @@ from ml_collections import config_flags
 
 import tfjax_batches as tjb
 from tfjax_batches import launch
+from tfjax_batches.planning.mesh import parse_mesh_shape
 
 _CONFIG = config_flags.DEFINE_config_file("config", "configs/digits.py", lock_config=False)
 
+MODEL_AXIS = "model"
+
 Params = dict[str, jax.Array]
+# (params, images, labels) → mean loss over the rows
+LossFunction = Callable[[Params, jax.Array, jax.Array], jax.Array]
 
 
 def make_mesh(text: str) -> Mesh:
-    """Return the mesh of `data=2,model=2`; one size may be -1, for the devices that are left."""
-    axes = [axis.split("=") for axis in text.split(",")]
-    names = tuple(name.strip() for name, _ in axes)
-    sizes = [int(size) for _, size in axes]
-    if -1 in sizes:
-        sizes[sizes.index(-1)] = len(jax.devices()) // -math.prod(sizes)
-    if math.prod(sizes) != len(jax.devices()):
-        raise app.UsageError(
-            f"A mesh holds all devices; --config.mesh={text} holds {math.prod(sizes)} of "
-            f"{len(jax.devices())}. Change its sizes, or give one as -1."
-        )
-    return Mesh(np.array(jax.devices()).reshape(sizes), names)
+    """Return the mesh of all devices that a text such as `data=-1,model=2` describes."""
+    shape = parse_mesh_shape(text, len(jax.devices()))
+    return Mesh(np.array(jax.devices()).reshape(tuple(shape.values())), tuple(shape))
+
+
+def param_specs(mesh: Mesh) -> dict[str, PartitionSpec]:
+    """Return the spec of each weight: the hidden layer is split over `model`, if there is one."""
+    model = MODEL_AXIS if MODEL_AXIS in mesh.axis_names else None
+    return {
+        "hidden": PartitionSpec(None, model),
+        "hidden_bias": PartitionSpec(model),
+        "output": PartitionSpec(model, None),
+        "output_bias": PartitionSpec(),
+    }
 
 
 def init_params(mesh: Mesh, inputs: int, hidden: int, outputs: int, seed: int) -> Params:
-    """Return the weights of a two-layer network, the hidden layer split over `model`."""
-    model = "model" if "model" in mesh.axis_names else None
-    shapes_and_specs = {
-        "hidden": ((inputs, hidden), PartitionSpec(None, model)),
-        "hidden_bias": ((hidden,), PartitionSpec(model)),
-        "output": ((hidden, outputs), PartitionSpec(model, None)),
-        "output_bias": ((outputs,), PartitionSpec()),
+    """Return the weights of a two-layer network, placed by `param_specs`."""
+    shapes = {
+        "hidden": (inputs, hidden),
+        "hidden_bias": (hidden,),
+        "output": (hidden, outputs),
+        "output_bias": (outputs,),
     }
-    shardings = {name: NamedSharding(mesh, spec) for name, (_, spec) in shapes_and_specs.items()}
+    shardings = {name: NamedSharding(mesh, spec) for name, spec in param_specs(mesh).items()}
 
     @functools.partial(jax.jit, out_shardings=shardings)
     def init(key: jax.Array) -> Params:
-        keys = jax.random.split(key, len(shapes_and_specs))
+        keys = jax.random.split(key, len(shapes))
         return {
             name: jax.random.normal(key, shape) * math.sqrt(2 / shape[0])
             if len(shape) == 2
             else jnp.zeros(shape)
-            for key, (name, (shape, _)) in zip(keys, shapes_and_specs.items(), strict=True)
+            for key, (name, shape) in zip(keys, shapes.items(), strict=True)
         }
 
     return init(jax.random.key(seed))
 
 
-def predict(params: Params, images: jax.Array) -> jax.Array:
-    """Return logits [batch, classes] of images [batch, height, width, channels], uint8."""
+def hidden_units(params: Params, images: jax.Array) -> jax.Array:
+    """Return [batch, hidden] of images [batch, height, width, channels], uint8."""
     inputs = images.reshape(images.shape[0], -1).astype(jnp.float32) / 127.5 - 1
-    hidden = jax.nn.relu(inputs @ params["hidden"] + params["hidden_bias"])
-    return hidden @ params["output"] + params["output_bias"]
+    return jax.nn.relu(inputs @ params["hidden"] + params["hidden_bias"])
 
 
-def make_train_step(optimizer: optax.GradientTransformation, replicated: NamedSharding) -> Any:
+def predict(params: Params, images: jax.Array) -> jax.Array:
+    """Return logits [batch, classes] of global arrays; the compiler splits the work."""
+    return hidden_units(params, images) @ params["output"] + params["output_bias"]
+
+
+def mean_loss(logits: jax.Array, labels: jax.Array) -> jax.Array:
+    return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
+
+
+def make_jit_loss(mesh: Mesh, data_axes: Sequence[str]) -> LossFunction:
+    """Return the loss as a program on global arrays, which the compiler splits."""
+    del mesh, data_axes  # the arrays know how they are split
+    return lambda params, images, labels: mean_loss(predict(params, images), labels)
+
+
+def make_shard_map_loss(mesh: Mesh, data_axes: Sequence[str]) -> LossFunction:
+    """Return the same loss as a program of one device, which names its collectives."""
+
+    def local_loss(params: Params, images: jax.Array, labels: jax.Array) -> jax.Array:
+        logits = hidden_units(params, images) @ params["output"]  # of this device's hidden units
+        if MODEL_AXIS in mesh.axis_names:
+            logits = jax.lax.psum(logits, MODEL_AXIS)
+        # Every device holds equally many rows, so the mean of means is the mean.
+        return jax.lax.pmean(mean_loss(logits + params["output_bias"], labels), tuple(data_axes))
+
+    rows = PartitionSpec(tuple(data_axes))
+    return jax.shard_map(
+        local_loss,
+        mesh=mesh,
+        in_specs=(param_specs(mesh), rows, rows),
+        out_specs=PartitionSpec(),
+    )
+
+
+LOSS_MAKERS = {"jit": make_jit_loss, "shard_map": make_shard_map_loss}
+
+
+def make_train_step(
+    loss_of: LossFunction, optimizer: optax.GradientTransformation, replicated: NamedSharding
+) -> Any:
     """Return the jitted step: (params, state, batch) → (params, state, loss, ids)."""
-
-    def loss_of(params: Params, batch: tjb.loader.Batch) -> jax.Array:
-        logits = predict(params, batch["image"])
-        return optax.softmax_cross_entropy_with_integer_labels(logits, batch["label"]).mean()
 
     @functools.partial(
         jax.jit, donate_argnums=(0, 1), out_shardings=(None, None, replicated, replicated)
     )
     def train_step(params: Params, state: Any, batch: Any) -> tuple[Params, Any, Any, Any]:
-        loss, gradients = jax.value_and_grad(loss_of)(params, batch)
+        loss, gradients = jax.value_and_grad(loss_of)(params, batch["image"], batch["label"])
         updates, state = optimizer.update(gradients, state)
         return optax.apply_updates(params, updates), state, loss, batch["_id"]
 
@@ -110,7 +150,8 @@ def train(config: Any, loader: tjb.BatchLoader, params: Params) -> Params:
     """Train, and print the digest of the ids delivered, the last loss and the speed."""
     mesh = params["hidden"].sharding.mesh
     optimizer = optax.adam(config.learning_rate)
-    train_step = make_train_step(optimizer, NamedSharding(mesh, PartitionSpec()))
+    loss_of = LOSS_MAKERS[config.parallel](mesh, config.data_axes)
+    train_step = make_train_step(loss_of, optimizer, NamedSharding(mesh, PartitionSpec()))
     state = jax.jit(optimizer.init)(params)
     num_steps = config.num_steps or len(loader)
     all_ids = []
@@ -180,6 +221,10 @@ def main(argv: Sequence[str]) -> None:
         raise app.UsageError(f"All arguments are flags; got {argv[1:]}. Write --name=value.")
     launch.initialize()
     config = _CONFIG.value
+    if config.parallel not in LOSS_MAKERS:
+        raise app.UsageError(
+            f"--config.parallel is one of {sorted(LOSS_MAKERS)}; got {config.parallel!r}."
+        )
     mesh = make_mesh(config.mesh)
     loader = tjb.build(config.batches, tjb.data_sharding(mesh, config.data_axes))
     image = loader.element_spec["image"]

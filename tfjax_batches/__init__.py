@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         IteratorClosedError,
         LayoutError,
         RecordError,
+        ReplicaMismatchError,
         SplitError,
         UnsupportedError,
     )
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tfjax_batches.placing.sharding import data_sharding
     from tfjax_batches.planning.layout import BatchLayout
     from tfjax_batches.planning.plan import StepPlan
+    from tfjax_batches.replicas import check_replicas
 
 _MODULE_OF = {
     "AgreementError": "errors",
@@ -44,11 +46,13 @@ _MODULE_OF = {
     "LayoutError": "errors",
     "RecordError": "errors",
     "Remainder": "config",
+    "ReplicaMismatchError": "errors",
     "Shuffle": "config",
     "SplitError": "errors",
     "StepPlan": "planning.plan",
     "UnsupportedError": "errors",
     "build": "build",
+    "check_replicas": "replicas",
     "data_sharding": "placing.sharding",
 }
 
@@ -66,11 +70,13 @@ __all__ = [
     "LayoutError",
     "RecordError",
     "Remainder",
+    "ReplicaMismatchError",
     "Shuffle",
     "SplitError",
     "StepPlan",
     "UnsupportedError",
     "build",
+    "check_replicas",
     "data_sharding",
 ]
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all processes must agree on before they load parts of one batch.
 
-The one place that talks to other processes, always on the caller's thread, and only in `build`.
+The one place that talks to other processes, always on the caller's thread: in `build`, and in
+`check_replicas`, which users call.
 """
 
 import json
@@ -16,19 +17,32 @@ from jax.experimental import multihost_utils
 from tfjax_batches.errors import AgreementError
 
 T = TypeVar("T")
+
+# Holds the facts of a build and the checksums of a batch: most exchanges are one collective.
+_HEAD_BYTES = 4096
 Facts = Mapping[str, Any]
 
 
 def exchange(text: str) -> list[str]:
-    """Return the texts of all processes, in order of process index. Every process must call it."""
+    """Return the texts of all processes, in order of process index. Every process must call it.
+
+    One collective where all texts are short, two otherwise.
+    """
     if jax.process_count() == 1:
         return [text]
-    data = np.frombuffer(text.encode(), np.uint8)
-    sizes = np.asarray(multihost_utils.process_allgather(np.int32(data.size)))  # [processes]
-    padded = np.zeros(int(sizes.max()), np.uint8)
-    padded[: data.size] = data
-    gathered = np.asarray(multihost_utils.process_allgather(padded))  # [processes, longest]
-    return [bytes(row[:size]).decode() for row, size in zip(gathered, sizes.ravel(), strict=True)]
+    data = text.encode()
+    head = np.zeros(_HEAD_BYTES, np.uint8)
+    head[:8] = np.frombuffer(len(data).to_bytes(8, "little"), np.uint8)
+    first = np.frombuffer(data[: _HEAD_BYTES - 8], np.uint8)
+    head[8 : 8 + first.size] = first
+    heads = np.asarray(multihost_utils.process_allgather(head))  # [processes, head]
+    sizes = [int.from_bytes(row[:8].tobytes(), "little") for row in heads]
+    whole = heads[:, 8:]
+    if (longest := max(sizes)) > whole.shape[1]:
+        padded = np.zeros(longest, np.uint8)
+        padded[: len(data)] = np.frombuffer(data, np.uint8)
+        whole = np.asarray(multihost_utils.process_allgather(padded))  # [processes, longest]
+    return [row[:size].tobytes().decode() for row, size in zip(whole, sizes, strict=True)]
 
 
 def run_together(action: Callable[[], T]) -> T:
@@ -38,22 +52,35 @@ def run_together(action: Callable[[], T]) -> T:
         AgreementError: `action` failed on another process; carries its message. A process on
             which it failed raises its own error.
     """
+    results: list[T] = []
+    gather(lambda: results.append(action()))
+    return results[0]
+
+
+def gather(action: Callable[[], Any]) -> list[Any]:
+    """Run `action` on every process and return the JSON values of all, by process index.
+
+    Raises:
+        AgreementError: As for `run_together`.
+    """
     failure: Exception | None = None
+    value = None
     try:
-        result = action()
+        value = action()
     except Exception as error:
         failure = error
-    reports = exchange("" if failure is None else f"{type(failure).__name__}: {failure}")
+    report = None if failure is None else f"{type(failure).__name__}: {failure}"
+    replies = [json.loads(text) for text in exchange(json.dumps([report, value]))]
     if failure is not None:
         raise failure
-    failed = {index: report for index, report in enumerate(reports) if report}
+    failed = {index: report for index, (report, _) in enumerate(replies) if report is not None}
     if failed:
         listed = "\n".join(f"  process {index}: {report}" for index, report in failed.items())
         raise AgreementError(
-            f"All processes build the loader or none does; on process {jax.process_index()} it "
-            f"went well, but not on these:\n{listed}\nMend it there and start again."
+            f"All processes go on or none does; it went well on process {jax.process_index()}, "
+            f"but not on these:\n{listed}\nMend it there and start again."
         )
-    return result
+    return [value for _, value in replies]
 
 
 def check_agreement(facts: Facts) -> None:
@@ -65,8 +92,7 @@ def check_agreement(facts: Facts) -> None:
     Raises:
         AgreementError: Names each field, its values, and the processes that hold the rarer one.
     """
-    texts = exchange(json.dumps(facts, sort_keys=True))
-    all_facts = [json.loads(text) for text in texts]
+    all_facts = gather(lambda: facts)
     differences = [
         difference
         for field in sorted({name for each in all_facts for name in each})

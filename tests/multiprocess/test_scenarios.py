@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The situations that the README tells, on real processes."""
+
+import pytest
+
+from tests.multiprocess.launching import PROGRAMS, run_processes
+
+pytestmark = pytest.mark.multiprocess
+
+
+@pytest.mark.parametrize(
+    ("processes", "devices", "held"),
+    [
+        (4, 1, ["a1_", "a5_", "a6_", "b4_"]),
+        (2, 1, ["a2_", "a5_", "a6_", "trees_of_other_leaves", "a_large_tree"]),
+        (2, 2, ["b1_", "b3_"]),
+    ],
+)
+def test_scenarios_hold_on_every_process(
+    numbers_folder: str, processes: int, devices: int, held: list[str]
+) -> None:
+    program = PROGRAMS / "show_scenarios.py"
+    for output in run_processes(program, numbers_folder, processes=processes, devices=devices):
+        lines = [line for line in output.splitlines() if line.startswith("held: ")]
+        assert len(lines) == len(held)
+        for line, name in zip(lines, held, strict=True):
+            assert line.startswith(f"held: {name}")
+
+
+def test_b2_every_mesh_and_way_ends_with_the_same_loss(digits_data_dir: str) -> None:
+    """A two-dimensional mesh is not needed for a reduction over hosts."""
+    program = PROGRAMS / "train_every_way.py"
+    output = run_processes(program, digits_data_dir, processes=2, devices=2)[0]
+    values = {
+        name: [line.split(": ")[1] for line in output.splitlines() if line.startswith(f"{name}: ")]
+        for name in ("way", "train_ids_digest", "final_loss")
+    }
+    assert len(values["way"]) == len(values["final_loss"]) == 5
+    assert len(set(values["train_ids_digest"])) == 1
+    losses = [float(loss) for loss in values["final_loss"]]
+    assert losses == pytest.approx([losses[0]] * 5, abs=1e-4)
