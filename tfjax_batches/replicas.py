@@ -27,8 +27,8 @@ def check_replicas(tree: Any) -> None:
     """Raise unless devices that must hold equal slices of the arrays of `tree` do.
 
     Works on arrays that this library never made, such as model parameters. Bits are compared, by
-    64 bits of checksum. Each shard that has a replica is read once. With more than one process every
-    process calls it, with trees of one structure, from the thread that runs the other collectives.
+    64 bits of checksum; each shard that has a replica is read once. With more than one process
+    every process calls it, with trees of one structure, from the thread of the other collectives.
 
     Args:
         tree: A pytree of `jax.Array`. Arrays on devices of this process alone are compared among
