@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         RecordError,
         ReplicaMismatchError,
         SplitError,
+        StateError,
         UnsupportedError,
     )
     from tfjax_batches.loader import BatchIterator, BatchLoader
@@ -49,6 +50,7 @@ _MODULE_OF = {
     "ReplicaMismatchError": "errors",
     "Shuffle": "config",
     "SplitError": "errors",
+    "StateError": "errors",
     "StepPlan": "planning.plan",
     "UnsupportedError": "errors",
     "build": "build",
@@ -73,6 +75,7 @@ __all__ = [
     "ReplicaMismatchError",
     "Shuffle",
     "SplitError",
+    "StateError",
     "StepPlan",
     "UnsupportedError",
     "build",

@@ -11,6 +11,7 @@ Each is also the builtin that a caller would expect, so `except ValueError` work
     ├── FeatureError          (ValueError)           a feature that cannot become an array
     ├── RecordError           (OSError)              a file or record that is damaged
     ├── AgreementError        (RuntimeError)         the processes do not load the same thing
+    ├── StateError            (ValueError)           a saved state that this run cannot go on from
     ├── ReplicaMismatchError  (ValueError)           replicas of one array that are not equal
     ├── IteratorClosedError   (RuntimeError)         `next` after `close`
     └── UnsupportedError      (NotImplementedError)  in the contract, not in this version
@@ -52,6 +53,10 @@ class RecordError(BatchesError, OSError):
 
 class AgreementError(BatchesError, RuntimeError):
     """The processes of this run would not load parts of one and the same batch."""
+
+
+class StateError(BatchesError, ValueError):
+    """A saved state is malformed, or belongs to a run with other rows."""
 
 
 class ReplicaMismatchError(BatchesError, ValueError):

@@ -47,6 +47,8 @@ class BatchPlan:
         seed: Seed of that order.
         num_epochs: Passes over the examples; None: endless.
         remainder: What happens where an epoch does not end with a batch.
+        first_position: Position of row 0 of step 0. Other than 0 where a run goes on under CARRY
+            with another batch size, which need not divide the position it left off at.
 
     Raises:
         ConfigError: There would be no step at all.
@@ -64,9 +66,11 @@ class BatchPlan:
     seed: int
     num_epochs: int | None
     remainder: Remainder
+    first_position: int = 0
 
     def __post_init__(self) -> None:
-        if self.num_steps == 0 or self.epoch_length == 0:
+        too_few = self.num_rows is not None and self.num_rows < self.global_batch_size
+        if too_few or self.epoch_length == 0:
             epochs = "" if self.num_epochs is None else f" over num_epochs={self.num_epochs}"
             raise ConfigError(
                 f"remainder={self.remainder.value!r} needs examples for one whole batch; "
@@ -93,9 +97,14 @@ class BatchPlan:
     @property
     def num_steps(self) -> int | None:
         """Steps of the run; None when endless."""
-        if self.num_epochs is None:
+        if self.num_rows is None:
             return None
-        return self.num_epochs * self.epoch_length // self.global_batch_size
+        return (self.num_rows - self.first_position) // self.global_batch_size
+
+    @property
+    def num_rows(self) -> int | None:
+        """Positions of the run, padding and the tail that CARRY leaves included; None: endless."""
+        return None if self.num_epochs is None else self.num_epochs * self.epoch_length
 
     @property
     def rows_left_over(self) -> int:
@@ -104,9 +113,21 @@ class BatchPlan:
             return 0
         if self.remainder is Remainder.DROP:
             return self.num_examples - self.epoch_length
-        if self.num_epochs is None:
+        if self.num_rows is None:
             return 0
-        return self.num_epochs * self.num_examples % self.global_batch_size
+        return (self.num_rows - self.first_position) % self.global_batch_size
+
+    def position_of(self, step: int) -> int:
+        """Return the position of the first row of a step."""
+        return self.first_position + step * self.global_batch_size
+
+    def starting_at(self, position: int) -> tuple["BatchPlan", int]:
+        """Return the plan that has a step at `position`, and that step.
+
+        Steps count as if all batches before had the size of those to come.
+        """
+        step, first_position = divmod(position, self.global_batch_size)
+        return dataclasses.replace(self, first_position=first_position), step
 
     def plan_rows(self, step: int, rows: Int64Array) -> StepPlan:
         """Return what `rows` (int64[n], rising) hold at `step`.
@@ -116,7 +137,7 @@ class BatchPlan:
         """
         if step < 0 or (self.num_steps is not None and step >= self.num_steps):
             raise IndexError(f"A step lies in 0 <= step < {self.num_steps}; got {step}.")
-        positions = step * self.global_batch_size + rows
+        positions = self.position_of(step) + rows
         epochs, places = np.divmod(positions, self.epoch_length)
         mask = places < self.num_examples
         if self.shuffle is Shuffle.NONE:
