@@ -43,6 +43,22 @@ def test_open_source_percent_splits_are_a_partition(numbers_folder: str) -> None
         assert found == list(range(23)), percent
 
 
+@pytest.mark.parametrize(
+    ("split", "resolved"),
+    [
+        ("train", ("train[0:23]",)),
+        ("train[:67%]", ("train[0:15]",)),
+        ("train[67%:]", ("train[15:23]",)),
+        ("train[20:]+test[:2]", ("train[20:23]", "test[0:2]")),
+        ("train[-3:]", ("train[20:23]",)),
+    ],
+)
+def test_open_source_resolves_a_split_to_absolute_ranges(
+    numbers_folder: str, split: str, resolved: tuple[str, ...]
+) -> None:
+    assert open_source(open_builder(numbers_folder, None), split).resolved == resolved
+
+
 def test_locate_gives_file_and_record(numbers_folder: str) -> None:
     source = open_source(open_builder(numbers_folder, None), "train[5:]")
     files, records = source.locate(np.array([0, 2, 3, 17]))

@@ -6,6 +6,7 @@ import functools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import tensorflow_datasets as tfds
@@ -49,12 +50,14 @@ class Source:
     Attributes:
         name: TFDS name with config and version, such as `"mnist/3.0.1"`.
         split: The split expression.
+        resolved: What it resolves to, as absolute ranges such as `"train[0:54000]"`.
         ranges: Where the records are, in the order of the split.
         features: TFDS's description of what a record holds.
     """
 
     name: str
     split: str
+    resolved: tuple[str, ...]
     ranges: tuple[FileRange, ...]
     features: tfds.features.FeaturesDict
 
@@ -137,7 +140,11 @@ def open_source(builder: tfds.core.DatasetBuilder, split: str) -> Source:
         if instruction.take > 0
     )
     source = Source(
-        name=builder.info.full_name, split=split, ranges=ranges, features=builder.info.features
+        name=builder.info.full_name,
+        split=split,
+        resolved=_resolve(builder, split),
+        ranges=ranges,
+        features=builder.info.features,
     )
     if source.num_examples == 0:
         raise SplitError(
@@ -237,6 +244,18 @@ def _split_info(builder: tfds.core.DatasetBuilder, split: str) -> tfds.core.Spli
             f"split is a TFDS split expression; {split!r} is none of {builder.info.full_name}. "
             f"{hint}{_known_splits(builder)}"
         ) from error
+
+
+def _resolve(builder: tfds.core.DatasetBuilder, split: str) -> tuple[str, ...]:
+    instructions = tfds.core.ReadInstruction.from_spec(split).to_absolute(builder.info.splits)
+    return tuple(
+        f"{part.splitname}[{part.from_ or 0}:{_stop_of(builder, part)}]" for part in instructions
+    )
+
+
+def _stop_of(builder: tfds.core.DatasetBuilder, part: Any) -> int:
+    stop = builder.info.splits[part.splitname].num_examples if part.to is None else part.to
+    return int(stop)
 
 
 def _known_splits(builder: tfds.core.DatasetBuilder) -> str:
