@@ -168,11 +168,11 @@ def train(config: Any, loader: tjb.BatchLoader, params: Params) -> Params:
                 loss.block_until_ready()
             if step == 0:
                 # The first step compiles; the speed is that of the others.
-                start, waited = time.perf_counter(), batches.wait_seconds
+                start, waited = time.perf_counter(), batches.stats.wait_seconds
             progress.update()
         final_loss = float(loss)
         seconds = time.perf_counter() - start
-        wait_share = (batches.wait_seconds - waited) / seconds
+        wait_share = (batches.stats.wait_seconds - waited) / seconds
     digest = hashlib.sha256(np.concatenate([np.asarray(ids) for ids in all_ids]).tobytes())
     report("train_steps", num_steps)
     report("train_ids_digest", digest.hexdigest()[:16])

@@ -156,6 +156,7 @@ def _config_facts(config: BatchConfig) -> dict[str, Any]:
         "dataset",  # may be a folder of this machine; the dataset's own name is compared later
         "prefetch_depth",
         "prefetch_bytes",
+        "stall_seconds",
         "num_parallel_calls",
         "threadpool_size",
         "ram_budget_bytes",

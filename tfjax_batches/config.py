@@ -69,7 +69,10 @@ class BatchConfig:
         preprocess: Ops applied to examples, such as `"flip_lr|value_range(-1, 1)"`.
         with_ids: Add `_id`, the index of each example in the split; -1 on padding.
         prefetch_depth: Batches ready on the device ahead of the consumer. 0: synchronous.
-        prefetch_bytes: Cap in bytes on those batches, per process. None: no cap.
+        prefetch_bytes: Cap on the device memory of those batches, per process. A batch that is
+            larger is made when it is asked for. None: no cap.
+        stall_seconds: A batch that is later than this is logged, once each such period. None:
+            never.
         num_parallel_calls: Groups decoded at a time. None: tf.data chooses.
         threadpool_size: Threads of the pipeline's own pool. None: TensorFlow's shared pool.
         ram_budget_bytes: Memory that tf.data may plan with. None: tf.data chooses.
@@ -98,6 +101,7 @@ class BatchConfig:
     with_ids: bool = False
     prefetch_depth: int = 2
     prefetch_bytes: int | None = None
+    stall_seconds: float | None = 60.0
     num_parallel_calls: int | None = None
     threadpool_size: int | None = None
     ram_budget_bytes: int | None = None
@@ -194,7 +198,21 @@ def _number_faults(config: BatchConfig) -> list[str]:
             faults.append(f"{name} must be at least {least} and below 2**63; got {value}.")
         else:
             setattr(config, name, int(value))
-    return faults
+    return faults + _stall_faults(config)
+
+
+def _stall_faults(config: BatchConfig) -> list[str]:
+    value = config.stall_seconds
+    if value is None:
+        return []
+    # Not `value <= 0`, which a NaN is not.
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < 2**31:
+        return [
+            f"stall_seconds must be a number above 0 and below 2**31; got {value!r}. "
+            "None turns it off."
+        ]
+    config.stall_seconds = float(value)
+    return []
 
 
 def _name_faults(config: BatchConfig) -> list[str]:
@@ -215,7 +233,7 @@ def _name_faults(config: BatchConfig) -> list[str]:
 
 
 def _refuse_unsupported(config: BatchConfig) -> None:
-    for name in ("keep_on_host", "pad_to", "preprocess", "prefetch_bytes"):
+    for name in ("keep_on_host", "pad_to", "preprocess"):
         if getattr(config, name):
             raise UnsupportedError(
                 f"BatchConfig.{name} is not in this version; got {getattr(config, name)!r}. "

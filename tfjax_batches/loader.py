@@ -2,10 +2,9 @@
 """The loader, which knows every batch of a run, and the iterator, which delivers them."""
 
 import dataclasses
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeVar
 
 import jax
 import numpy as np
@@ -15,11 +14,16 @@ import tensorflow as tf
 from tfjax_batches.config import BatchConfig
 from tfjax_batches.errors import UnsupportedError
 from tfjax_batches.placing.assemble import Assembler, DeviceBatch, HostBatch
+from tfjax_batches.placing.isolation import isolated
 from tfjax_batches.placing.prefetch import Prefetcher
+from tfjax_batches.placing.stats import Stats
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import BatchPlan, StepPlan
 from tfjax_batches.reading.decode import Decoder
+from tfjax_batches.reading.host_batches import HostBatches
 from tfjax_batches.reading.pipeline import RecordReader, build_dataset
+
+B = TypeVar("B")
 
 Batch = dict[str, Any]
 """A nested dict of arrays: TFDS features by name, with `_mask` and `_id` where asked for."""
@@ -75,10 +79,8 @@ class BatchLoader:
         return self.num_steps
 
     def __iter__(self) -> "BatchIterator":
-        assembler = Assembler(self._flat_spec, self._rows)
-        host_batches = self._flat_host_batches(0)
-        placed = _place(host_batches, assembler)
-        return BatchIterator(Prefetcher(placed, self.config.prefetch_depth))
+        place = isolated(Assembler(self._flat_spec, self._rows))
+        return BatchIterator(self._prefetch(place, 0, self.config.prefetch_depth), self.plan)
 
     def plan_step(self, step: int, process_index: int | None = None) -> StepPlan:
         """Return which examples a process holds at a step, without reading any.
@@ -99,7 +101,7 @@ class BatchLoader:
 
     def host_batches(self, start_step: int = 0) -> Iterator[Batch]:
         """Yield this process's batches as read-only NumPy, [process_batch, ...], nested."""
-        return map(_nest, self._flat_host_batches(start_step))
+        return self._prefetch(_nest, start_step, depth=0)
 
     def describe(self) -> str:
         """Return a summary of dataset, order and layout, of a few lines."""
@@ -124,18 +126,30 @@ class BatchLoader:
     def _rows(self) -> npt.NDArray[np.int64]:
         return self.layout.rows(self.process_index)
 
-    def _flat_dataset(self, start_step: int) -> tf.data.Dataset:
+    def _flat_dataset(self, start_step: int, stopped: tf.Variable | None = None) -> tf.data.Dataset:
         if start_step < 0 or (self.num_steps is not None and start_step > self.num_steps):
             raise IndexError(
                 f"start_step lies in 0 <= start_step <= {self.num_steps}; got {start_step}."
             )
         return build_dataset(
-            self.config, self.plan, self._rows, self._reader, self._decoder, start_step
+            self.config, self.plan, self._rows, self._reader, self._decoder, start_step, stopped
         )
 
-    def _flat_host_batches(self, start_step: int) -> Iterator[HostBatch]:
-        # Read-only views of memory that TensorFlow hands over and never writes again.
-        return iter(self._flat_dataset(start_step).as_numpy_iterator())
+    def _prefetch(
+        self, place: Callable[[HostBatch], B], start_step: int, depth: int
+    ) -> Prefetcher[HostBatch, B]:
+        """Return what iterates from a step on; its state is the step that comes next."""
+        source = HostBatches(lambda stopped: self._flat_dataset(start_step, stopped), start_step)
+        return Prefetcher(
+            source,
+            place,
+            depth=depth,
+            max_bytes=self.config.prefetch_bytes,
+            get_state=lambda: source.step,
+            cancel=source.stop,
+            stall_seconds=self.config.stall_seconds,
+            process_index=self.process_index,
+        )
 
 
 class BatchIterator(Iterator[Batch]):
@@ -143,24 +157,27 @@ class BatchIterator(Iterator[Batch]):
 
     Use it as a context manager, or call `close`, to end its thread and free its memory.
 
-    Attributes:
-        step: Index of the next batch, which is the number of batches delivered.
-        wait_seconds: Seconds that `next` has waited for batches so far.
     """
 
-    def __init__(self, placed: Prefetcher[DeviceBatch]) -> None:
+    def __init__(self, placed: Prefetcher[HostBatch, DeviceBatch], plan: BatchPlan) -> None:
         self._placed = placed
-        self.step = 0
-        self.wait_seconds = 0.0
+        self._plan = plan
+        self._start_step = self.step
+
+    @property
+    def step(self) -> int:
+        """Index of the next batch, which is that of the last one delivered and one."""
+        step: int = self._placed.state
+        return step
+
+    @property
+    def stats(self) -> Stats:
+        """What was delivered so far, and where the time went."""
+        before, now = (self._plan.examples_before(s) for s in (self._start_step, self.step))
+        return dataclasses.replace(self._placed.stats, examples=now - before)
 
     def __next__(self) -> Batch:
-        start = time.perf_counter()
-        try:
-            batch = next(self._placed)
-        finally:
-            self.wait_seconds += time.perf_counter() - start
-        self.step += 1
-        return _nest(batch)
+        return _nest(next(self._placed))
 
     def __enter__(self) -> Self:
         return self
@@ -174,7 +191,7 @@ class BatchIterator(Iterator[Batch]):
         self.close()
 
     def close(self) -> None:
-        """End the prefetching and drop the batches that wait. Safe to call again."""
+        """End the prefetching and drop the batches that wait, in under two seconds."""
         self._placed.close()
 
     def get_state(self) -> NoReturn:
@@ -196,11 +213,6 @@ class BatchIterator(Iterator[Batch]):
         """
         del state
         raise UnsupportedError("BatchIterator.set_state is not in this version.")
-
-
-def _place(host_batches: Iterator[HostBatch], assembler: Assembler) -> Iterator[DeviceBatch]:
-    for host_batch in host_batches:
-        yield assembler(host_batch)
 
 
 def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:

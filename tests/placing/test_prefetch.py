@@ -1,21 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The double buffer keeps order, errors and bounds, and ends."""
+"""The double buffer keeps order, errors, state and bounds, and ends."""
 
+import contextlib
 import gc
+import itertools
+import random
 import threading
 import time
-from collections.abc import Iterator
+import traceback
+import weakref
+from collections.abc import Callable, Iterator
 
+import jax
+import numpy as np
 import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tfjax_batches.errors import IteratorClosedError
 from tfjax_batches.placing.prefetch import Prefetcher
+from tfjax_batches.placing.stats import Phase
 
 DEPTHS = pytest.mark.parametrize("depth", [0, 1, 2, 5])
+HANG_SECONDS = 20
 
 
-def prefetch_threads() -> int:
+def threads() -> int:
     return sum(thread.name.startswith("tfjax_batches") for thread in threading.enumerate())
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + HANG_SECONDS
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return condition()
 
 
 def failing_at(last: int) -> Iterator[int]:
@@ -23,73 +40,295 @@ def failing_at(last: int) -> Iterator[int]:
     raise KeyError("record 13")
 
 
-@DEPTHS
-def test_prefetcher_items_come_in_order_and_end(depth: int) -> None:
-    items = Prefetcher(iter(range(20)), depth)
-    assert list(items) == list(range(20))
-    with pytest.raises(StopIteration):
-        next(items)
-    items.close()
-    assert prefetch_threads() == 0
+class Blocked(Iterator[int]):
+    """Gives `ready` numbers and then blocks until it is cancelled."""
+
+    def __init__(self, ready: int) -> None:
+        self.given = 0
+        self._ready = ready
+        self._cancelled = threading.Event()
+
+    def __next__(self) -> int:
+        if self.given == self._ready:
+            self._cancelled.wait(HANG_SECONDS)
+        self.given += 1
+        return self.given - 1
+
+    def cancel(self) -> None:
+        self._cancelled.set()
 
 
 @DEPTHS
-def test_prefetcher_error_comes_at_its_place_and_again(depth: int) -> None:
-    items = Prefetcher(failing_at(3), depth)
-    assert [next(items) for _ in range(3)] == [0, 1, 2]
+def test_prefetcher_batches_come_in_order_and_end(depth: int) -> None:
+    batches = Prefetcher(iter(range(20)), str, depth=depth)
+    assert list(batches) == [str(i) for i in range(20)]
     for _ in range(2):
-        with pytest.raises(KeyError, match="record 13") as caught:
-            next(items)
-    assert "failing_at" in str(caught.traceback[-1])
-    items.close()
+        with pytest.raises(StopIteration):
+            next(batches)
+    assert eventually(lambda: threads() == 0)  # without a close
 
 
 @DEPTHS
-def test_prefetcher_never_makes_more_than_depth_ahead(depth: int) -> None:
-    made = []
+def test_prefetcher_error_of_source_comes_at_its_place_and_again(depth: int) -> None:
+    batches = Prefetcher(failing_at(3), str, depth=depth)
+    assert [next(batches) for _ in range(3)] == ["0", "1", "2"]
+    lengths = set()
+    for _ in range(3):
+        with pytest.raises(KeyError, match="record 13") as caught:
+            next(batches)
+        frames = traceback.extract_tb(caught.value.__traceback__)
+        assert frames[-1].name == "failing_at"
+        lengths.add(len(frames))
+    assert len(lengths) == 1  # the frames of earlier raises are not added
+    batches.close()
+
+
+@DEPTHS
+def test_prefetcher_error_of_place_comes_at_its_place(depth: int) -> None:
+    def place(number: int) -> float:
+        return 6 / (number - 2)
+
+    with Prefetcher(iter(range(5)), place, depth=depth) as batches:
+        assert [next(batches), next(batches)] == [-3, -6]
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                next(batches)
+
+
+@DEPTHS
+def test_prefetcher_state_is_that_of_the_batch_delivered(depth: int) -> None:
+    read = []
 
     def source() -> Iterator[int]:
-        for item in range(30):
-            made.append(item)
-            yield item
+        for number in range(10):
+            read.append(number)
+            yield number
 
-    items = Prefetcher(source(), depth)
-    for taken in range(1, 10):
-        next(items)
-        time.sleep(0.01)
-        assert len(made) <= taken + depth
-    items.close()
+    with Prefetcher(source(), str, depth=depth, get_state=lambda: len(read)) as batches:
+        assert batches.state == 0
+        for step in range(10):
+            # The thread has read as far ahead as it may: none of that is in the state.
+            assert eventually(lambda step=step: len(read) >= min(10, step + depth))
+            assert batches.state == step
+            assert next(batches) == str(step)
+            assert batches.state == step + 1
+        assert next(batches, None) is None
+        assert batches.state == 10
+
+
+@DEPTHS
+def test_prefetcher_makes_depth_ahead_and_no_more(depth: int) -> None:
+    read, placed = itertools.count(), []
+
+    with Prefetcher(read, lambda number: placed.append(number) or number, depth=depth) as batches:
+        for taken in range(1, 8):
+            next(batches)
+            assert eventually(lambda taken=taken: len(placed) == taken + depth)
+            time.sleep(0.005)
+            assert len(placed) == taken + depth
+    # One more host batch is in hand, so that its copy starts as soon as there is room.
+    assert next(read) == len(placed) + (depth > 0)
+
+
+@pytest.mark.parametrize(("max_bytes", "ahead"), [(1, 0), (2047, 0), (2048, 1), (6200, 3)])
+def test_prefetcher_keeps_what_waits_under_max_bytes(max_bytes: int, ahead: int) -> None:
+    """A batch of 4 × 64 float32 over (data=2) of a (2, 2) mesh takes 2,048 bytes: two replicas."""
+    mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
+    sharding = NamedSharding(mesh, PartitionSpec("data"))
+    placed = []
+
+    def place(number: int) -> jax.Array:
+        placed.append(number)
+        return jax.device_put(np.full((4, 64), number, np.float32), sharding)
+
+    with Prefetcher(itertools.count(), place, depth=5, max_bytes=max_bytes) as batches:
+        for step in range(10):
+            assert next(batches)[0, 0] == step
+            assert eventually(lambda step=step: len(placed) == step + 1 + ahead)
+            time.sleep(0.005)
+            assert len(placed) == step + 1 + ahead
 
 
 @DEPTHS
 def test_prefetcher_closed_gives_no_more(depth: int) -> None:
-    items = Prefetcher(iter(range(20)), depth)
-    next(items)
-    items.close()
-    items.close()
+    batches = Prefetcher(iter(range(20)), str, depth=depth)
+    next(batches)
+    batches.close()
+    batches.close()
+    assert threads() == 0
     with pytest.raises(IteratorClosedError, match=r"is closed. Make another with iter\(loader\)"):
-        next(items)
+        next(batches)
 
 
-def test_prefetcher_dropped_ends_its_thread() -> None:
-    items = Prefetcher(iter(range(20)), 2)
-    next(items)
-    assert prefetch_threads() == 1
-    del items
+@DEPTHS
+def test_prefetcher_leaving_with_by_an_error_closes(depth: int) -> None:
+    def leave() -> None:
+        with Prefetcher(itertools.count(), str, depth=depth) as batches:
+            next(batches)
+            raise OSError("of the loop")
+
+    with pytest.raises(OSError, match="of the loop"):
+        leave()
+    assert threads() == 0
+
+
+@DEPTHS
+def test_prefetcher_dropped_or_failed_lets_go_of_all(depth: int) -> None:
+    """Neither the thread nor `atexit` nor a traceback keeps source, batches or loop alive."""
+
+    class Thing:
+        pass
+
+    def source(end: list[str]) -> Iterator[Thing]:
+        try:
+            for _ in range(3):
+                yield Thing()
+            raise KeyError
+        finally:
+            end.append("closed")
+
+    alive = []
+    end: list[str] = []
+
+    def loop(steps: int) -> None:
+        batches = Prefetcher(
+            source(end), lambda thing: alive.append(weakref.ref(thing)) or thing, depth=depth
+        )
+        for _ in range(steps):
+            next(batches)
+
+    loop(2)
+    with contextlib.suppress(KeyError):
+        loop(5)
     gc.collect()
-    assert prefetch_threads() == 0
+    assert eventually(lambda: threads() == 0 and end == ["closed"] * 2)
+    gc.collect()
+    assert [ref() for ref in alive] == [None] * len(alive)
 
 
-def test_prefetcher_close_does_not_wait_for_a_blocked_source() -> None:
-    release = threading.Event()
+def test_prefetcher_blocked_source_is_cancelled_and_joined() -> None:
+    source = Blocked(ready=1)
+    batches = Prefetcher(source, str, depth=2, cancel=source.cancel)
+    next(batches)
+    batches.close()
+    assert threads() == 0
 
+
+def test_prefetcher_blocked_source_that_cannot_be_cancelled_does_not_keep_close(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source = Blocked(ready=1)
+    batches = Prefetcher(source, str, depth=2)
+    next(batches)
+    start = time.monotonic()
+    batches.close()
+    assert time.monotonic() - start < 2
+    assert "stage 'read'), and its thread has not ended in 1.5 s" in caplog.text
+    source.cancel()
+    assert eventually(lambda: threads() == 0)
+
+
+@DEPTHS
+def test_prefetcher_close_in_another_thread_wakes_next(depth: int) -> None:
+    source = Blocked(ready=0)
+    batches = Prefetcher(source, str, depth=depth, cancel=source.cancel)
+    closer = threading.Timer(0.05, batches.close)
+    closer.start()
+    with pytest.raises(IteratorClosedError):
+        next(batches)
+    closer.join()
+    assert eventually(lambda: threads() == 0)
+
+
+@DEPTHS
+def test_prefetcher_stall_is_logged_once_a_period(
+    depth: int, caplog: pytest.LogCaptureFixture
+) -> None:
     def source() -> Iterator[int]:
         yield 0
-        release.wait(60)
+        assert eventually(lambda: len(caplog.records) >= 3)
+        yield 1
 
-    items = Prefetcher(source(), 2)
-    next(items)
-    start = time.monotonic()
-    items.close()
-    assert time.monotonic() - start < 5
-    release.set()
+    batches = Prefetcher(
+        source(), str, depth=depth, get_state=lambda: 70, stall_seconds=0.05, process_index=3
+    )
+    assert list(batches) == ["0", "1"]
+    assert eventually(lambda: threads() == 0)
+    first, second, *_ = (record.getMessage() for record in caplog.records)
+    assert "process 3 has waited 0 s for batch 1 of this iterator, at state 70" in first
+    assert "the stage that lasts is 'read'" in second
+    batches.close()
+
+
+def test_prefetcher_stats_tell_the_stages_apart() -> None:
+    """Lower bounds only: what sleeps takes at least so long."""
+
+    def source() -> Iterator[int]:
+        for number in range(2):
+            time.sleep(0.02)
+            yield number
+
+    def place(number: int) -> int:
+        time.sleep(0.04)
+        return number
+
+    with Prefetcher(source(), place, depth=1) as batches:
+        assert batches.stats.seconds == 0
+        assert batches.stats.input_bound_share == 0
+        assert eventually(lambda: batches._maker.stage is Phase.FULL)
+        time.sleep(0.03)
+        assert list(batches) == [0, 1]
+        stats = batches.stats
+    assert stats.steps == 2
+    assert stats.read_seconds >= 0.04
+    assert stats.place_seconds >= 0.08
+    assert stats.full_seconds >= 0.02
+    assert 0 < stats.wait_seconds <= stats.seconds
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_prefetcher_stress_values_errors_and_closes_at_random_points(seed: int) -> None:
+    """50 rounds each: two iterators at once, with sleeps on both sides."""
+    dice = random.Random(seed)
+
+    def nap(most: float = 0.0005) -> None:
+        if dice.random() < 0.5:
+            time.sleep(dice.random() * most)
+
+    def source(length: int, failing: bool) -> Iterator[int]:
+        for number in range(length):
+            nap()
+            yield number
+        if failing:
+            raise KeyError(length)
+
+    def check_end(batches: Prefetcher[int, str], length: int, failing: bool) -> None:
+        if failing:
+            with pytest.raises(KeyError, match=str(length)):
+                next(batches)
+        else:
+            assert next(batches, None) is None
+
+    for _ in range(50):
+        length, failing, taken = dice.randrange(12), dice.random() < 0.5, dice.randrange(14)
+        make = [
+            Prefetcher(
+                source(length, failing),
+                str,
+                depth=dice.randrange(4),
+                max_bytes=dice.choice([9, None]),
+            )
+            for _ in range(2)
+        ]
+        for step in range(min(length, taken)):
+            for batches in make:
+                nap()
+                assert next(batches) == str(step)
+        for batches in make:
+            if taken >= length:
+                check_end(batches, length, failing)
+            nap()
+            batches.close()
+            with pytest.raises(IteratorClosedError):
+                next(batches)
+    assert eventually(lambda: threads() == 0)

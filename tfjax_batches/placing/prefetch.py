@@ -1,130 +1,249 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The double buffer: a thread that makes batches while the consumer uses the ones before.
+"""The double buffer: a thread that reads and places batches while the consumer uses earlier ones.
 
-Holds at all times: items come in the order of the source, an error of the source comes at its
-place and again ever after, and no more than `depth` made items wait. The thread makes no
-collective and knows nothing of what it carries.
+    source ─► read ─► place, once there is room ─► buffer ─► next
+
+Holds at all times:
+
+* `next` gives what a loop over the source would: the same batches, error and end, in order.
+* At most `depth` placed batches wait, of at most `max_bytes` in all; one more is read on the host.
+* `state` speaks of the batch last delivered, never of one made.
+* The thread makes no collective: all processes would have to make it in one order.
+
+The thread is a daemon: for any other the interpreter waits at exit, before it tells anybody to
+end. But a daemon that is in C++ when the interpreter goes away is killed there, which aborts or
+hangs the process. So `atexit` ends it in time: our handler, registered after those of JAX and
+TensorFlow, runs before them. The thread drops the source itself as it ends, and with it the threads
+of tf.data, which call into Python as well.
 """
 
+import atexit
+import contextlib
 import threading
-import weakref
-from collections import deque
-from collections.abc import Iterator
-from typing import Generic, TypeVar
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
 
-from tfjax_batches.errors import IteratorClosedError
+from absl import logging
 
-T = TypeVar("T")
+from tfjax_batches.placing.buffer import Buffer, Entry
+from tfjax_batches.placing.stats import Clock, InputBoundAlarm, Phase, Stats
+from tfjax_batches.placing.watchdog import watch
 
-_JOIN_SECONDS = 2.0
+H = TypeVar("H")
+B = TypeVar("B")
+
+# `close` is over in two seconds, whatever the source does.
+_JOIN_SECONDS = 1.5
 
 
-class Prefetcher(Iterator[T], Generic[T]):
-    """Iterates over `source` from a thread, up to `depth` items ahead.
+class Prefetcher(Iterator[B], Generic[H, B]):
+    """Iterates over the placed batches of a source, made up to `depth` ahead in a thread.
+
+    With depth 0 there is no thread: `next` reads and places, with the same results. Leaving a
+    `with` block, dropping the last reference and the exit of the interpreter close it too.
 
     Args:
-        source: Makes the items; used by the thread alone. With depth 0 there is no thread, and
-            `next` makes the item.
-        depth: Made items that may wait for the consumer.
+        source: Makes the host batches. Used by one thread at a time, and dropped at the end.
+        place: Makes a batch of a host batch.
+        depth: Placed batches that may wait for the consumer.
+        max_bytes: Device memory of this process that those may take; see `Buffer`. None: no limit.
+        get_state: Called after each read: the state after that batch. None: it is None.
+        cancel: Makes a `next(source)` in progress in another thread return, whatever it returns.
+            None: it returns by itself.
+        stall_seconds: Each time that `next` has waited so long, a warning is logged. None: never.
+        process_index: Named in what is logged.
+
+    Example:
+        >>> with Prefetcher(iter(range(3)), str, depth=2) as batches:
+        ...     list(batches)
+        ['0', '1', '2']
     """
 
-    def __init__(self, source: Iterator[T], depth: int) -> None:
-        self._source = source
-        self._channel = _Channel[T](max(depth, 1))
-        self._finalizer: weakref.finalize[..., Prefetcher[T]] | None = None
-        if depth > 0:
-            # Not a bound method: the thread must not keep a dropped Prefetcher alive. A daemon:
-            # at exit the interpreter first runs finalizers and then waits for no daemon, where
-            # it would wait for another thread before running them.
-            thread = threading.Thread(
-                target=_produce,
-                args=(source, self._channel),
-                name="tfjax_batches-prefetch",
-                daemon=True,
-            )
-            self._finalizer = weakref.finalize(self, _shut, self._channel, thread)
-            thread.start()
+    def __init__(
+        self,
+        source: Iterator[H],
+        place: Callable[[H], B],
+        *,
+        depth: int,
+        max_bytes: int | None = None,
+        get_state: Callable[[], Any] | None = None,
+        cancel: Callable[[], None] | None = None,
+        stall_seconds: float | None = None,
+        process_index: int = 0,
+    ) -> None:
+        get_state = get_state or _nothing
+        self._stall_seconds = stall_seconds
+        self._process_index = process_index
+        self._alarm = InputBoundAlarm()
+        self._steps = 0
+        self._state = get_state()
+        self._first_asked: float | None = None
+        self._last_returned = 0.0
+        self._buffer = Buffer[B](depth, max_bytes)
+        self._maker = _Maker(source, place, get_state, cancel or _nothing, self._buffer)
+        self._maker.start(in_thread=depth > 0)
 
-    def __next__(self) -> T:
-        if self._finalizer is None:
-            _produce_one(self._source, self._channel)
-        return self._channel.take()
+    @property
+    def state(self) -> Any:
+        """What `get_state` said after the batch last delivered; at first, before any."""
+        return self._state
+
+    @property
+    def stats(self) -> Stats:
+        """What was delivered so far, and where the time went; `examples` is not known here."""
+        seconds = self._maker.clock.seconds
+        return Stats(
+            steps=self._steps,
+            seconds=max(0.0, self._last_returned - (self._first_asked or 0.0)),
+            wait_seconds=seconds[Phase.WAIT],
+            read_seconds=seconds[Phase.READ],
+            place_seconds=seconds[Phase.PLACE],
+            full_seconds=seconds[Phase.FULL],
+        )
+
+    def __next__(self) -> B:
+        if self._first_asked is None:
+            self._first_asked = time.perf_counter()
+        try:
+            with self._maker.clock.phase(Phase.WAIT):
+                entry = self._take()
+        finally:
+            self._last_returned = time.perf_counter()
+        self._state = entry.state
+        self._steps += 1
+        if advice := self._alarm.check(self.stats):
+            logging.warning("tfjax_batches: process %d: %s", self._process_index, advice)
+        return entry.batch
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if maker := getattr(self, "_maker", None):  # else __init__ failed
+            maker.tell_to_end()
 
     def close(self) -> None:
-        """End the thread and drop what waits. Safe to call again."""
-        self._channel.shut()
-        if self._finalizer is not None:
-            self._finalizer()
+        """End the thread and drop the batches that wait. Safe to call again, in any thread."""
+        self._maker.end()
+
+    def _take(self) -> Entry[B]:
+        if self._maker.thread is None:
+            with watch(self._stall_seconds, self._log_stall):
+                self._maker.make_one()
+        return self._buffer.take(self._stall_seconds, self._log_stall)
+
+    def _log_stall(self, waited_seconds: float) -> None:
+        logging.warning(
+            "tfjax_batches: process %d has waited %.0f s for batch %d of this iterator, at state "
+            "%r; the stage that lasts is %r. It goes on waiting. stall_seconds says how often it "
+            "is told, None: not at all.",
+            self._process_index,
+            waited_seconds,
+            self._steps,
+            self._state,
+            self._maker.stage.value,
+        )
 
 
-class _Channel(Generic[T]):
-    """What passes between the thread and the consumer."""
+class _Maker(Generic[H, B]):
+    """Makes the entries. It must not know the Prefetcher, which then could not be dropped."""
 
-    def __init__(self, depth: int) -> None:
-        self._depth = depth
-        self._items: deque[T] = deque()
-        self._error: BaseException | None = None  # StopIteration too: the end is in order
-        self._shut = False
-        self._changed = threading.Condition()
+    def __init__(
+        self,
+        source: Iterator[H],
+        place: Callable[[H], B],
+        get_state: Callable[[], Any],
+        cancel: Callable[[], None],
+        buffer: Buffer[B],
+    ) -> None:
+        self.clock = Clock()
+        self.stage = Phase.READ
+        self.thread: threading.Thread | None = None
+        self._source: Iterator[H] | None = source
+        self._place = place
+        self._get_state = get_state
+        self._cancel = cancel
+        self._buffer = buffer
 
-    def wait_for_room(self) -> bool:
-        """Wait until an item may be made; False when none is wanted any more."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._shut or len(self._items) < self._depth)
-            return not self._shut and self._error is None
+    def start(self, in_thread: bool) -> None:
+        if in_thread:
+            name = "tfjax_batches-prefetch"
+            self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        atexit.register(self.end)
+        if self.thread is not None:
+            self.thread.start()
 
-    def put(self, item: T) -> None:
-        with self._changed:
-            if not self._shut:
-                self._items.append(item)
-                self._changed.notify_all()
+    def make_one(self) -> bool:
+        """Make the next entry; False when there is none, or none is wanted."""
+        # No local may name the source: the traceback of an error would keep it alive.
+        if self._source is None:
+            return False
+        try:
+            with self._in_stage(Phase.READ):
+                host_batch = next(self._source)
+                state = self._get_state()
+            # Read before there is room, so that the copy to the device starts when there is.
+            with self._in_stage(Phase.FULL):
+                wanted = self.thread is None or self._buffer.wait_for_room()
+            if wanted:
+                with self._in_stage(Phase.PLACE):
+                    self._buffer.put(self._place(host_batch), state)
+                return True
+        # Whatever ends the source belongs to the consumer, who gets it in its place.
+        except BaseException as error:
+            self._buffer.fail(error)
+        self._drop_source()
+        return False
 
-    def fail(self, error: BaseException) -> None:
-        with self._changed:
-            self._error = error
-            self._changed.notify_all()
+    def tell_to_end(self) -> None:
+        """End soon, without waiting: a finalizer may run in any thread, holding any lock."""
+        self._buffer.shut()
+        if self.thread is None:
+            self._drop_source()
 
-    def take(self) -> T:
-        with self._changed:
-            self._changed.wait_for(lambda: self._items or self._error is not None or self._shut)
-            if self._items:
-                item = self._items.popleft()
-                self._changed.notify_all()
-                return item
-            if self._error is not None and not self._shut:
-                raise self._error
-            raise IteratorClosedError(
-                "An iterator gives batches until it is closed; this one is closed. "
-                "Make another with iter(loader)."
+    def end(self) -> None:
+        """End, and wait for it a while."""
+        self._buffer.shut()
+        self._cancel()
+        if self.thread is None:
+            self._drop_source()
+            return
+        if not self.thread.is_alive() or self.thread is threading.current_thread():
+            return
+        self.thread.join(_JOIN_SECONDS)
+        if self.thread.is_alive():
+            logging.warning(
+                "tfjax_batches: an iterator was closed while its source was busy (stage %r), and "
+                "its thread has not ended in %.1f s; it ends when the source returns.",
+                self.stage.value,
+                _JOIN_SECONDS,
             )
 
-    def shut(self) -> None:
-        with self._changed:
-            self._shut = True
-            self._items.clear()
-            self._changed.notify_all()
+    def _run(self) -> None:
+        while self.make_one():
+            pass
+
+    @contextlib.contextmanager
+    def _in_stage(self, stage: Phase) -> Iterator[None]:
+        self.stage = stage
+        with self.clock.phase(stage):
+            yield
+
+    def _drop_source(self) -> None:
+        # For tf.data this waits until no thread of it is in Python any more.
+        self._source, self._get_state, self._cancel = None, _nothing, _nothing
+        atexit.unregister(self.end)
 
 
-def _produce(source: Iterator[T], channel: _Channel[T]) -> None:
-    while _produce_one(source, channel):
-        pass
-
-
-def _produce_one(source: Iterator[T], channel: _Channel[T]) -> bool:
-    """Make one item where there is room; False when no further one will be wanted."""
-    if not channel.wait_for_room():
-        return False
-    try:
-        channel.put(next(source))
-    # Whatever ends the source belongs to the consumer, who gets it at its place.
-    except BaseException as error:
-        channel.fail(error)
-        return False
-    return True
-
-
-def _shut(channel: _Channel[T], thread: threading.Thread) -> None:
-    channel.shut()
-    # The finalizer of a dropped iterator may run in any thread, its own too.
-    if thread is not threading.current_thread():
-        thread.join(_JOIN_SECONDS)
+def _nothing() -> None:
+    pass

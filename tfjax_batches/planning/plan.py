@@ -129,6 +129,12 @@ class BatchPlan:
         step, first_position = divmod(position, self.global_batch_size)
         return dataclasses.replace(self, first_position=first_position), step
 
+    def examples_before(self, step: int) -> int:
+        """Return how many examples the steps before `step` hold, padding left out."""
+        epochs, places = divmod(step * self.global_batch_size, self.epoch_length)
+        per_epoch = min(self.epoch_length, self.num_examples)
+        return epochs * per_epoch + min(places, per_epoch)
+
     def plan_rows(self, step: int, rows: Int64Array) -> StepPlan:
         """Return what `rows` (int64[n], rising) hold at `step`.
 

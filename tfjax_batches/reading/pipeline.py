@@ -53,6 +53,7 @@ def build_dataset(
     reader: RecordReader,
     decoder: Decoder,
     start_step: int = 0,
+    stopped: tf.Variable | None = None,
 ) -> tf.data.Dataset:
     """Return a `tf.data.Dataset` of the process-local batches from `start_step` on.
 
@@ -66,6 +67,7 @@ def build_dataset(
         reader: Access to the split's records.
         decoder: What turns records into features.
         start_step: First step to deliver.
+        stopped: Ends the dataset, once True. None: nobody wants to.
     """
     group_rows = _group_rows(len(rows), reader.mean_record_bytes())
     groups = math.ceil(len(rows) / group_rows)
@@ -81,6 +83,9 @@ def build_dataset(
 
     stop = np.iinfo(np.int64).max if plan.num_steps is None else plan.num_steps * groups
     dataset = tf.data.Dataset.range(start_step * groups, stop)
+    if stopped is not None:
+        # An end in order: an error, raised by `read_group`, would be told on stderr.
+        dataset = dataset.take_while(lambda _: tf.logical_not(stopped))
     dataset = dataset.map(
         to_features,
         num_parallel_calls=config.num_parallel_calls or tf.data.AUTOTUNE,
