@@ -240,6 +240,8 @@ class _Maker(Generic[H, B]):
             yield
 
     def _drop_source(self) -> None:
+        if self._source is None:
+            return  # also when the interpreter is half gone, and with it what is named below
         # For tf.data this waits until no thread of it is in Python any more.
         self._source, self._get_state, self._cancel = None, _nothing, _nothing
         atexit.unregister(self.end)
