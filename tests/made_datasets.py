@@ -2,6 +2,7 @@
 """Small TFDS datasets with known content, for tests."""
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,3 +65,24 @@ def make_numbers(data_dir: str | Path, num_examples: int, num_files: int = 1) ->
     builder = Numbers(num_examples=num_examples, data_dir=os.fspath(data_dir))
     builder.download_and_prepare(download_config=tfds.download.DownloadConfig(num_shards=num_files))
     return os.fspath(builder.data_path)
+
+
+class SlowReader:
+    """Reads as `reader` does, on slow storage.
+
+    Attributes:
+        reads: Calls so far.
+    """
+
+    def __init__(self, reader: Any, seconds: float) -> None:
+        self.reads = 0
+        self._reader = reader
+        self._seconds = seconds
+
+    def read(self, examples: np.ndarray) -> np.ndarray:
+        self.reads += 1
+        time.sleep(self._seconds)
+        return self._reader.read(examples)
+
+    def mean_record_bytes(self) -> float:
+        return 2**18  # so large that each record is a group of its own

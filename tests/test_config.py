@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """All faults of a config at once, each by rule, value and mend."""
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -38,6 +37,14 @@ def test_checked_strings_become_enums_and_the_original_stays() -> None:
         ({"global_batch_size": True}, "global_batch_size must be an integer; got True."),
         ({"num_epochs": 0}, "num_epochs must be at least 1"),
         ({"prefetch_depth": None}, "prefetch_depth must be an integer; got None."),
+        ({"prefetch_bytes": 0}, "prefetch_bytes must be at least 1"),
+        (
+            {"stall_seconds": 0},
+            "stall_seconds must be a number above 0 and below 2**31; got 0. None turns it off.",
+        ),
+        ({"stall_seconds": float("nan")}, "stall_seconds must be a number above 0"),
+        ({"stall_seconds": float("inf")}, "stall_seconds must be a number above 0"),
+        ({"stall_seconds": True}, "stall_seconds must be a number above 0"),
         ({"with_ids": 1}, "with_ids must be True or False; got 1."),
         ({"split": 3}, "split must be a string; got 3."),
         ({"dataset": ""}, "dataset must name a TFDS dataset"),
@@ -102,15 +109,15 @@ def test_config_flags_override_every_kind_of_field() -> None:
         "--config.batches.with_ids=false",
         "--config.batches.features=('image', 'label')",
         "--config.batches.prefetch_bytes=1000",
+        "--config.batches.stall_seconds=2.5",
         "--config.mesh=data=2,model=2",
     ]
     config_flags.DEFINE_config_file("config", str(path), flag_values=values, sys_argv=argv)
     values(argv)
     config = values["config"].value
     assert config.mesh == "data=2,model=2"
-    batches = dataclasses.replace(config.batches, prefetch_bytes=None).checked()
     assert (
-        batches
+        config.batches.checked()
         == BatchConfig(
             dataset="mnist",
             data_dir="/data",
@@ -119,5 +126,7 @@ def test_config_flags_override_every_kind_of_field() -> None:
             num_epochs=3,
             shuffle="none",
             features=("image", "label"),
+            prefetch_bytes=1000,
+            stall_seconds=2.5,
         ).checked()
     )

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole batches from a config, on four devices of one process."""
 
+import dataclasses
 import itertools
 import logging
+import threading
+import time
 from pathlib import Path
 
 import jax
@@ -12,7 +15,8 @@ import tensorflow_datasets as tfds
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tfjax_batches as tjb
-from tests.made_datasets import make_numbers, number_example
+from tests.made_datasets import SlowReader, make_numbers, number_example
+from tfjax_batches.placing.isolation import _enable_x64
 
 MESH = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
 
@@ -153,6 +157,87 @@ def test_iter_under_a_transfer_guard(numbers_folder: str) -> None:
     loader = tjb.build(numbers_folder, global_batch_size=8, num_epochs=1)
     with jax.transfer_guard("disallow"), iter(loader) as batches:
         assert len(list(batches)) == 2
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+def test_iter_in_any_context_gives_the_dtypes_of_the_build(numbers_folder: str, depth: int) -> None:
+    """JAX keeps its contexts by thread: neither that of `next` nor the buffer's own counts."""
+    with _enable_x64(True):
+        loader = tjb.build(numbers_folder, global_batch_size=8, with_ids=True, prefetch_depth=depth)
+    assert loader.element_spec["number"].dtype == np.int64
+    with iter(loader) as batches, jax.default_device(jax.devices()[2]), MESH:
+        batch = next(batches)
+    assert batch["number"].dtype == np.int64
+    assert batch["number"].sharding == loader.element_spec["number"].sharding
+    check_rows(batch)
+
+
+def test_iter_close_while_storage_is_slow_ends_all_reading(numbers_folder: str) -> None:
+    """A batch takes 8 × 0.3 s to read; what is under way is waited for, and no more is begun."""
+    loader = tjb.build(numbers_folder, global_batch_size=8, num_parallel_calls=1)
+    slow = SlowReader(loader._reader, seconds=0.3)
+    batches = iter(dataclasses.replace(loader, _reader=slow))
+    while slow.reads == 0:
+        time.sleep(0.01)
+    batches.close()
+    assert not [t for t in threading.enumerate() if t.name.startswith("tfjax_batches")]
+    reads = slow.reads
+    assert reads < 8
+    time.sleep(0.5)
+    assert slow.reads == reads
+    with pytest.raises(tjb.IteratorClosedError):
+        next(batches)
+
+
+def test_iter_several_at_once_each_come_to_their_end(numbers_folder: str) -> None:
+    train = tjb.build(numbers_folder, global_batch_size=8, with_ids=True)
+    test = tjb.build(
+        numbers_folder,
+        split="test",
+        global_batch_size=8,
+        num_epochs=1,
+        remainder="pad",
+        with_ids=True,
+    )
+    with iter(train) as batches:
+        for _ in range(5):
+            check_rows(next(batches))
+            with iter(test) as test_batches:
+                ids = [np.asarray(batch["_id"]) for batch in test_batches]
+            assert sorted(np.concatenate(ids).tolist()) == [-1, *range(23)]
+
+
+def test_iter_prefetch_bytes_changes_no_value(numbers_folder: str) -> None:
+    runs = []
+    for prefetch_bytes in (None, 1, 3000):
+        loader = tjb.build(
+            numbers_folder,
+            global_batch_size=8,
+            num_epochs=2,
+            with_ids=True,
+            prefetch_bytes=prefetch_bytes,
+            stall_seconds=None,
+        )
+        runs.append([np.asarray(batch["_id"]) for batch in iter(loader)])
+    np.testing.assert_array_equal(runs[0], runs[1])
+    np.testing.assert_array_equal(runs[0], runs[2])
+
+
+@pytest.mark.parametrize("depth", [0, 3])
+def test_stats_count_what_was_delivered(numbers_folder: str, depth: int) -> None:
+    loader = tjb.build(
+        numbers_folder, global_batch_size=8, num_epochs=2, remainder="pad", prefetch_depth=depth
+    )
+    with iter(loader) as batches:
+        for examples in (8, 16, 23, 31):
+            next(batches)
+            assert batches.stats.examples == examples
+        stats = batches.stats
+    assert stats.steps == batches.step == 4
+    assert stats.read_seconds > 0
+    assert stats.place_seconds > 0
+    assert 0 < stats.wait_seconds <= stats.seconds
+    assert str(stats).startswith("4 steps, 31 examples in ")
 
 
 def test_feature_shardings_place_each_feature_by_its_spec(numbers_folder: str) -> None:

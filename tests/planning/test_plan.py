@@ -114,6 +114,13 @@ def test_law_6_steps_are_known_and_the_last_exists_for_all_rows(plan: BatchPlan)
         plan.plan_rows(plan.num_steps, np.arange(plan.global_batch_size))
 
 
+@given(plans(), st.data())
+def test_examples_before_counts_the_real_rows(plan: BatchPlan, data: st.DataObject) -> None:
+    step = data.draw(st.integers(0, plan.num_steps or 0))
+    real_rows = sum(int((whole_batch(plan, s) != PADDING).sum()) for s in range(step))
+    assert plan.examples_before(step) == real_rows
+
+
 def test_plan_rows_carry_batch_spans_two_epochs() -> None:
     plan = make_plan(5, 4, "carry", num_epochs=2)
     assert plan.num_steps == 2

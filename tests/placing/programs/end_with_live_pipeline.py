@@ -5,28 +5,22 @@ Without a handler at exit this hangs or aborts: a reader that is in Python when 
 away never returns, and TensorFlow waits for it.
 """
 
+import dataclasses
 import faulthandler
 import sys
-import time
-from typing import Any
 
 import tfjax_batches as tjb
-from tfjax_batches.reading.tfrecord import TFRecordReader
-
-read = TFRecordReader.read
-
-
-def read_slowly(self: TFRecordReader, examples: Any) -> Any:
-    time.sleep(0.2)
-    return read(self, examples)
+from tests.made_datasets import SlowReader
 
 
 def main(folder: str) -> None:
     faulthandler.dump_traceback_later(60, exit=True)
     loader = tjb.build(folder, global_batch_size=8)
-    TFRecordReader.read = read_slowly  # type: ignore[method-assign]
+    loader = dataclasses.replace(loader, _reader=SlowReader(loader._reader, seconds=0.1))
+    synchronous = dataclasses.replace(loader.config, prefetch_depth=0)
     global live
-    live = [iter(loader), iter(tjb.build(loader.config, prefetch_depth=0)), loader.host_batches()]
+    live = [iter(loader), iter(dataclasses.replace(loader, config=synchronous))]
+    live.append(loader.host_batches())
     for batches in live:
         next(batches)
     sys.exit(3)
