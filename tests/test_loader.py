@@ -340,11 +340,3 @@ def test_build_logs_one_summary_and_warns_of_what_is_left_out(
     lines = [record.getMessage() for record in caplog.records]
     assert sum("8 rows on mesh data=4" in line for line in lines) == 1
     assert any("7 of 23 examples are left out of each epoch" in line for line in lines)
-
-
-def test_state_is_refused_until_it_is_there(numbers_folder: str) -> None:
-    loader = tjb.build(numbers_folder, global_batch_size=8)
-    with pytest.raises(tjb.UnsupportedError, match="restore is not in this version"):
-        loader.restore({})
-    with iter(loader) as batches, pytest.raises(tjb.UnsupportedError, match="get_state is not"):
-        batches.get_state()

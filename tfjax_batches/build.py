@@ -25,6 +25,7 @@ from tfjax_batches.reading.pipeline import batch_specs
 from tfjax_batches.reading.prepare import prepare, reopen
 from tfjax_batches.reading.source import Source, open_builder, open_source
 from tfjax_batches.reading.tfrecord import TFRecordReader
+from tfjax_batches.state import make_fingerprint
 
 
 def build(
@@ -118,6 +119,13 @@ def _build_alone(
         layout=layout,
         plan=plan,
         process_index=jax.process_index(),
+        fingerprint=make_fingerprint(
+            plan,
+            dataset=source.name,
+            examples=source.resolved,
+            features=list(decoder.specs),
+            preprocess=config.preprocess,
+        ),
         _flat_spec=_device_specs(specs, config.global_batch_size, sharding, own_shardings),
         _reader=TFRecordReader(source, verify_crc=config.verify_crc),
         _decoder=decoder,

@@ -4,7 +4,7 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import jax
 import numpy as np
@@ -12,7 +12,6 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfjax_batches.config import BatchConfig
-from tfjax_batches.errors import UnsupportedError
 from tfjax_batches.placing.assemble import Assembler, DeviceBatch, HostBatch
 from tfjax_batches.placing.isolation import isolated
 from tfjax_batches.placing.prefetch import Prefetcher
@@ -22,6 +21,7 @@ from tfjax_batches.planning.plan import BatchPlan, StepPlan
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.host_batches import HostBatches
 from tfjax_batches.reading.pipeline import RecordReader, build_dataset
+from tfjax_batches.state import Fingerprint, make_state, read_position
 
 B = TypeVar("B")
 
@@ -40,12 +40,14 @@ class BatchLoader:
         layout: Which rows each process holds.
         plan: Which example stands in which row.
         process_index: The process whose rows are read here.
+        fingerprint: What the rows depend on, as it stands in saved states.
     """
 
     config: BatchConfig
     layout: BatchLayout
     plan: BatchPlan
     process_index: int
+    fingerprint: Fingerprint
     _flat_spec: Mapping[str, jax.ShapeDtypeStruct]
     _reader: RecordReader
     _decoder: Decoder
@@ -79,8 +81,7 @@ class BatchLoader:
         return self.num_steps
 
     def __iter__(self) -> "BatchIterator":
-        place = isolated(Assembler(self._flat_spec, self._rows))
-        return BatchIterator(self._prefetch(place, 0, self.config.prefetch_depth), self.plan)
+        return BatchIterator(self)
 
     def plan_step(self, step: int, process_index: int | None = None) -> StepPlan:
         """Return which examples a process holds at a step, without reading any.
@@ -111,16 +112,21 @@ class BatchLoader:
             f"{steps}, {self.steps_per_epoch} per epoch\n{self.layout.describe()}"
         )
 
-    def restore(self, state: Mapping[str, Any]) -> NoReturn:
-        """Not in this version.
+    def restore(self, state: Mapping[str, Any]) -> "BatchIterator":
+        """Return an iterator that goes on where the state was saved, without reading before it.
+
+        Number of processes, mesh, device order, prefetching and threads may be others, and so may
+        `num_epochs`, and under CARRY the batch size: rows go on from the same position, and steps
+        count as if all batches before had the new size.
+
+        Args:
+            state: What `BatchIterator.get_state` returned, on any process.
 
         Raises:
-            UnsupportedError: Always.
+            StateError: The state is malformed, from a later version, or of a run with other rows;
+                names each field with both values, and how to go on.
         """
-        del state
-        raise UnsupportedError(
-            "BatchLoader.restore is not in this version. Use dataset(start_step) meanwhile."
-        )
+        return BatchIterator(*self._at_state(state))
 
     @property
     def _rows(self) -> npt.NDArray[np.int64]:
@@ -134,6 +140,16 @@ class BatchLoader:
         return build_dataset(
             self.config, self.plan, self._rows, self._reader, self._decoder, start_step, stopped
         )
+
+    def _at_state(self, state: Mapping[str, Any]) -> "tuple[BatchLoader, int]":
+        """Return the loader whose plan goes on from a state, and the step that comes next."""
+        position = read_position(state, self.plan, self.fingerprint)
+        plan, step = self.plan.starting_at(position)
+        return dataclasses.replace(self, plan=plan), step
+
+    def _device_batches(self, start_step: int) -> Prefetcher[HostBatch, DeviceBatch]:
+        place = isolated(Assembler(self._flat_spec, self._rows))
+        return self._prefetch(place, start_step, self.config.prefetch_depth)
 
     def _prefetch(
         self, place: Callable[[HostBatch], B], start_step: int, depth: int
@@ -153,27 +169,25 @@ class BatchLoader:
 
 
 class BatchIterator(Iterator[Batch]):
-    """Batches of global `jax.Array`s in order of step. Made by `iter(loader)`.
+    """Batches of global `jax.Array`s in order of step. Made by `iter(loader)` or `restore`.
 
     Use it as a context manager, or call `close`, to end its thread and free its memory.
-
     """
 
-    def __init__(self, placed: Prefetcher[HostBatch, DeviceBatch], plan: BatchPlan) -> None:
-        self._placed = placed
-        self._plan = plan
-        self._start_step = self.step
+    def __init__(self, loader: BatchLoader, start_step: int = 0) -> None:
+        self._open(loader, start_step)
 
     @property
     def step(self) -> int:
-        """Index of the next batch, which is that of the last one delivered and one."""
+        """Index of the next batch, which is the number of batches delivered since step 0."""
         step: int = self._placed.state
         return step
 
     @property
     def stats(self) -> Stats:
-        """What was delivered so far, and where the time went."""
-        before, now = (self._plan.examples_before(s) for s in (self._start_step, self.step))
+        """What this iterator has delivered so far, and where the time went."""
+        plan = self._loader.plan
+        before, now = (plan.examples_before(s) for s in (self._start_step, self.step))
         return dataclasses.replace(self._placed.stats, examples=now - before)
 
     def __next__(self) -> Batch:
@@ -194,25 +208,28 @@ class BatchIterator(Iterator[Batch]):
         """End the prefetching and drop the batches that wait, in under two seconds."""
         self._placed.close()
 
-    def get_state(self) -> NoReturn:
-        """Not in this version.
+    def get_state(self) -> dict[str, Any]:
+        """Return what `BatchLoader.restore` needs to go on after the batch last delivered.
+
+        Plain JSON of under 2 KB, equal on all processes: it is enough to save it on one. Batches
+        that were made ahead and not delivered are not counted. Works on a closed iterator too.
+        """
+        return make_state(self._loader.plan.position_of(self.step), self._loader.fingerprint)
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state, as `BatchLoader.restore` does; opens a closed iterator again.
 
         Raises:
-            UnsupportedError: Always.
+            StateError: As for `restore`; nothing has changed then.
         """
-        raise UnsupportedError(
-            "BatchIterator.get_state is not in this version. Save `step` meanwhile, and go on "
-            "with loader.dataset(start_step)."
-        )
+        loader, start_step = self._loader._at_state(state)
+        self.close()
+        self._open(loader, start_step)
 
-    def set_state(self, state: Mapping[str, Any]) -> NoReturn:
-        """Not in this version.
-
-        Raises:
-            UnsupportedError: Always.
-        """
-        del state
-        raise UnsupportedError("BatchIterator.set_state is not in this version.")
+    def _open(self, loader: BatchLoader, start_step: int) -> None:
+        self._loader = loader
+        self._start_step = start_step
+        self._placed = loader._device_batches(start_step)
 
 
 def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:

@@ -131,7 +131,7 @@ class BatchPlan:
 
     def examples_before(self, step: int) -> int:
         """Return how many examples the steps before `step` hold, padding left out."""
-        epochs, places = divmod(step * self.global_batch_size, self.epoch_length)
+        epochs, places = divmod(self.position_of(step), self.epoch_length)
         per_epoch = min(self.epoch_length, self.num_examples)
         return epochs * per_epoch + min(places, per_epoch)
 
