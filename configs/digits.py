@@ -19,6 +19,7 @@ class TrainConfig:
         parallel: How a step is split over devices: `jit`, by the compiler, or `shard_map`, with
             collectives by name. Both compute the same.
         num_steps: Training steps. 0: as many as `batches` holds.
+        checkpoint_every: Steps between checkpoints, where there is a --workdir.
         hidden_units: Width of the network's hidden layer.
         learning_rate: Of Adam.
         seed: Of the weights.
@@ -30,6 +31,7 @@ class TrainConfig:
     data_axes: tuple[str, ...] = ("data",)
     parallel: str = "jit"
     num_steps: int = 0
+    checkpoint_every: int = 100
     hidden_units: int = 256
     learning_rate: float = 2e-3
     seed: int = 0

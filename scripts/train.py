@@ -4,119 +4,47 @@
 python scripts/train.py --config=configs/digits.py --config.batches.global_batch_size=128
 python -m tfjax_batches.launch --processes 4 -- \
         python scripts/train.py --config=configs/digits.py --config.mesh=data=2,model=2
+
+With --workdir it saves checkpoints, also on SIGTERM, and goes on from the latest when started
+again, on any number of processes and any mesh.
 """
 
 import dataclasses
 import functools
 import hashlib
 import math
+import os
+import signal
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import tqdm
-from absl import app
+from absl import app, flags
+from checkpoints import Checkpoints, StopRequest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from ml_collections import config_flags
+from network import LOSS_MAKERS, LossFunction, Params, init_params, predict
 
 import tfjax_batches as tjb
 from tfjax_batches import launch
+from tfjax_batches.placing.stats import Stats
 from tfjax_batches.planning.mesh import parse_mesh_shape
 
 _CONFIG = config_flags.DEFINE_config_file("config", "configs/digits.py", lock_config=False)
-
-MODEL_AXIS = "model"
-
-Params = dict[str, jax.Array]
-# (params, images, labels) → mean loss over the rows
-LossFunction = Callable[[Params, jax.Array, jax.Array], jax.Array]
+_WORKDIR = flags.DEFINE_string(
+    "workdir", None, "Folder of checkpoints: saved to, and restored from. None: none are."
+)
 
 
 def make_mesh(text: str) -> Mesh:
     """Return the mesh of all devices that a text such as `data=-1,model=2` describes."""
     shape = parse_mesh_shape(text, len(jax.devices()))
     return Mesh(np.array(jax.devices()).reshape(tuple(shape.values())), tuple(shape))
-
-
-def param_specs(mesh: Mesh) -> dict[str, PartitionSpec]:
-    """Return the spec of each weight: the hidden layer is split over `model`, if there is one."""
-    model = MODEL_AXIS if MODEL_AXIS in mesh.axis_names else None
-    return {
-        "hidden": PartitionSpec(None, model),
-        "hidden_bias": PartitionSpec(model),
-        "output": PartitionSpec(model, None),
-        "output_bias": PartitionSpec(),
-    }
-
-
-def init_params(mesh: Mesh, inputs: int, hidden: int, outputs: int, seed: int) -> Params:
-    """Return the weights of a two-layer network, placed by `param_specs`."""
-    shapes = {
-        "hidden": (inputs, hidden),
-        "hidden_bias": (hidden,),
-        "output": (hidden, outputs),
-        "output_bias": (outputs,),
-    }
-    shardings = {name: NamedSharding(mesh, spec) for name, spec in param_specs(mesh).items()}
-
-    @functools.partial(jax.jit, out_shardings=shardings)
-    def init(key: jax.Array) -> Params:
-        keys = jax.random.split(key, len(shapes))
-        return {
-            name: jax.random.normal(key, shape) * math.sqrt(2 / shape[0])
-            if len(shape) == 2
-            else jnp.zeros(shape)
-            for key, (name, shape) in zip(keys, shapes.items(), strict=True)
-        }
-
-    return init(jax.random.key(seed))
-
-
-def hidden_units(params: Params, images: jax.Array) -> jax.Array:
-    """Return [batch, hidden] of images [batch, height, width, channels], uint8."""
-    inputs = images.reshape(images.shape[0], -1).astype(jnp.float32) / 127.5 - 1
-    return jax.nn.relu(inputs @ params["hidden"] + params["hidden_bias"])
-
-
-def predict(params: Params, images: jax.Array) -> jax.Array:
-    """Return logits [batch, classes] of global arrays; the compiler splits the work."""
-    return hidden_units(params, images) @ params["output"] + params["output_bias"]
-
-
-def mean_loss(logits: jax.Array, labels: jax.Array) -> jax.Array:
-    return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
-
-
-def make_jit_loss(mesh: Mesh, data_axes: Sequence[str]) -> LossFunction:
-    """Return the loss as a program on global arrays, which the compiler splits."""
-    del mesh, data_axes  # the arrays know how they are split
-    return lambda params, images, labels: mean_loss(predict(params, images), labels)
-
-
-def make_shard_map_loss(mesh: Mesh, data_axes: Sequence[str]) -> LossFunction:
-    """Return the same loss as a program of one device, which names its collectives."""
-
-    def local_loss(params: Params, images: jax.Array, labels: jax.Array) -> jax.Array:
-        logits = hidden_units(params, images) @ params["output"]  # of this device's hidden units
-        if MODEL_AXIS in mesh.axis_names:
-            logits = jax.lax.psum(logits, MODEL_AXIS)
-        # Every device holds equally many rows, so the mean of means is the mean.
-        return jax.lax.pmean(mean_loss(logits + params["output_bias"], labels), tuple(data_axes))
-
-    rows = PartitionSpec(tuple(data_axes))
-    return jax.shard_map(
-        local_loss,
-        mesh=mesh,
-        in_specs=(param_specs(mesh), rows, rows),
-        out_specs=PartitionSpec(),
-    )
-
-
-LOSS_MAKERS = {"jit": make_jit_loss, "shard_map": make_shard_map_loss}
 
 
 def make_train_step(
@@ -146,42 +74,119 @@ def make_eval_step(replicated: NamedSharding) -> Any:
     return eval_step
 
 
-def train(config: Any, loader: tjb.BatchLoader, params: Params) -> Params:
-    """Train, and print the digest of the ids delivered, the last loss and the speed."""
+class Progress:
+    """What is known of a run beside its model, and goes into checkpoints as JSON."""
+
+    def __init__(self, saved: dict[str, Any] | None = None) -> None:
+        saved = saved or {"ids_digest": "", "loss": None}
+        self._digest: str = saved["ids_digest"]
+        self._loss: Any = saved["loss"]
+        self._new_ids: list[jax.Array] = []
+
+    def add_step(self, ids: jax.Array, loss: jax.Array) -> None:
+        """Note a step, without waiting for it."""
+        self._new_ids.append(ids)
+        self._loss = loss
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the last loss, and a digest of the ids of all steps so far, in order."""
+        for ids in self._new_ids:
+            chained = self._digest.encode() + np.asarray(ids).tobytes()
+            self._digest = hashlib.sha256(chained).hexdigest()[:16]
+        self._new_ids.clear()
+        return {"ids_digest": self._digest, "loss": float(self._loss)}
+
+
+class Speed:
+    """Examples/s and the share of time spent waiting, over the steps after the first."""
+
+    def __init__(self, batches: tjb.BatchIterator) -> None:
+        self._batches = batches
+        self._start: tuple[float, Stats] | None = None
+
+    def note_step(self) -> None:
+        """Note that a step is over; the first one compiles, and does not count."""
+        if self._start is None:
+            self._start = time.perf_counter(), self._batches.stats
+
+    def report(self) -> None:
+        """Print both."""
+        if self._start is None:
+            return
+        (start, before), after = self._start, self._batches.stats
+        seconds = time.perf_counter() - start
+        report("examples_per_second", f"{(after.examples - before.examples) / seconds:.0f}")
+        report("input_wait_share", f"{(after.wait_seconds - before.wait_seconds) / seconds:.3f}")
+
+
+def train(
+    config: Any, loader: tjb.BatchLoader, params: Params, workdir: str | None = None
+) -> Params:
+    """Train from the latest checkpoint on; print the digest of ids, the last loss, the speed."""
     mesh = params["hidden"].sharding.mesh
     optimizer = optax.adam(config.learning_rate)
     loss_of = LOSS_MAKERS[config.parallel](mesh, config.data_axes)
     train_step = make_train_step(loss_of, optimizer, NamedSharding(mesh, PartitionSpec()))
-    state = jax.jit(optimizer.init)(params)
-    num_steps = config.num_steps or len(loader)
-    all_ids = []
+    checkpoints = Checkpoints(workdir, config.checkpoint_every)
+    model = (params, init_optimizer(optimizer, params))
+    progress, batches = Progress(), iter(loader)
+    if restored := checkpoints.restore(model):
+        model, saved = restored
+        progress = Progress(saved)
+        batches.set_state(saved["batches"])
+        report("restored_at_step", batches.step)
+    num_steps = min(config.num_steps or len(loader), loader.num_steps or sys.maxsize)
+    stop, speed = StopRequest(), Speed(batches)
     with (
-        iter(loader) as batches,
-        tqdm.tqdm(total=num_steps, unit="step", disable=jax.process_index() != 0) as progress,
+        batches,
+        tqdm.tqdm(
+            total=num_steps, initial=batches.step, unit="step", disable=jax.process_index() != 0
+        ) as bar,
     ):
-        for step, batch in zip(range(num_steps), batches):  # noqa: B905 - the loader may go on
-            params, state, loss, ids = train_step(params, state, batch)
-            all_ids.append(ids)
-            if step == 0 or jax.default_backend() == "cpu":
+        while batches.step < num_steps and not stop.agreed(batches.step):
+            *model, loss, ids = train_step(*model, next(batches))
+            progress.add_step(ids, loss)
+            if jax.default_backend() == "cpu":
                 # Forced CPU devices share few threads: steps in flight that wait for each other's
                 # collectives can use them up, and then wait for ever.
                 loss.block_until_ready()
-            if step == 0:
-                # The first step compiles; the speed is that of the others.
-                start, waited = time.perf_counter(), batches.stats.wait_seconds
-            progress.update()
-        final_loss = float(loss)
-        seconds = time.perf_counter() - start
-        wait_share = (batches.stats.wait_seconds - waited) / seconds
-    digest = hashlib.sha256(np.concatenate([np.asarray(ids) for ids in all_ids]).tobytes())
+            speed.note_step()
+            bar.update()
+            if batches.step % config.checkpoint_every == 0:
+                save(checkpoints, batches, tuple(model), progress)
+        last = save(checkpoints, batches, tuple(model), progress, now=True)
+    checkpoints.close()
+    if batches.step < num_steps:
+        report("stopped_at_step", batches.step)
+        sys.exit(128 + signal.SIGTERM)
     report("train_steps", num_steps)
-    report("train_ids_digest", digest.hexdigest()[:16])
-    report("final_loss", f"{final_loss:.6f}")
-    report(
-        "examples_per_second", f"{(num_steps - 1) * config.batches.global_batch_size / seconds:.0f}"
+    report("train_ids_digest", last["ids_digest"])
+    report("final_loss", f"{last['loss']:.6f}")
+    speed.report()
+    return model[0]
+
+
+def init_optimizer(optimizer: optax.GradientTransformation, params: Params) -> Any:
+    """Return the optimizer's state, each part placed like the weight that it belongs to."""
+    replicated = NamedSharding(params["hidden"].sharding.mesh, PartitionSpec())
+    state = optimizer.init(params)
+    return jax.tree.map(
+        lambda x: x if isinstance(x.sharding, NamedSharding) else jax.device_put(x, replicated),
+        state,
     )
-    report("input_wait_share", f"{wait_share:.3f}")
-    return params
+
+
+def save(
+    checkpoints: Checkpoints,
+    batches: tjb.BatchIterator,
+    model: Any,
+    progress: Progress,
+    now: bool = False,
+) -> dict[str, Any]:
+    """Save model and progress, with the state of the batches; return the progress."""
+    known = {**progress.to_json(), "batches": batches.get_state()}
+    checkpoints.save(batches.step, model, known, now=now)
+    return known
 
 
 def evaluate(config: Any, params: Params) -> None:
@@ -230,7 +235,7 @@ def main(argv: Sequence[str]) -> None:
     image = loader.element_spec["image"]
     inputs = math.prod(image.shape[1:])
     params = init_params(mesh, inputs, config.hidden_units, 10, config.seed)
-    params = train(config, loader, params)
+    params = train(config, loader, params, _WORKDIR.value and os.path.abspath(_WORKDIR.value))
     evaluate(config, params)
 
 
