@@ -86,12 +86,13 @@ class Buffer(Generic[B]):
             IteratorClosedError: The buffer is shut, before or meanwhile.
         """
         with self._changed:
-            self._consumer_waits = True
-            self._changed.notify_all()
-            try:
-                wait_for(self._changed, self._has_next, stall_seconds, on_late)
-            finally:
-                self._consumer_waits = False
+            if not self._has_next():
+                self._consumer_waits = True
+                self._changed.notify_all()
+                try:
+                    wait_for(self._changed, self._has_next, stall_seconds, on_late)
+                finally:
+                    self._consumer_waits = False
             if self._entries:
                 self._changed.notify_all()
                 return self._entries.popleft()

@@ -18,10 +18,10 @@ of tf.data, which call into Python as well.
 """
 
 import atexit
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -80,7 +80,7 @@ class Prefetcher(Iterator[B], Generic[H, B]):
         self._steps = 0
         self._state = get_state()
         self._first_asked: float | None = None
-        self._last_returned = 0.0
+        self._seconds = 0.0
         self._buffer = Buffer[B](depth, max_bytes)
         self._maker = _Maker(source, place, get_state, cancel or _nothing, self._buffer)
         self._maker.start(in_thread=depth > 0)
@@ -96,7 +96,7 @@ class Prefetcher(Iterator[B], Generic[H, B]):
         seconds = self._maker.clock.seconds
         return Stats(
             steps=self._steps,
-            seconds=max(0.0, self._last_returned - (self._first_asked or 0.0)),
+            seconds=self._seconds,
             wait_seconds=seconds[Phase.WAIT],
             read_seconds=seconds[Phase.READ],
             place_seconds=seconds[Phase.PLACE],
@@ -110,10 +110,10 @@ class Prefetcher(Iterator[B], Generic[H, B]):
             with self._maker.clock.phase(Phase.WAIT):
                 entry = self._take()
         finally:
-            self._last_returned = time.perf_counter()
+            self._seconds = time.perf_counter() - self._first_asked
         self._state = entry.state
         self._steps += 1
-        if advice := self._alarm.check(self.stats):
+        if self._alarm.is_due(self._seconds) and (advice := self._alarm.check(self.stats)):
             logging.warning("tfjax_batches: process %d: %s", self._process_index, advice)
         return entry.batch
 
@@ -233,11 +233,9 @@ class _Maker(Generic[H, B]):
         while self.make_one():
             pass
 
-    @contextlib.contextmanager
-    def _in_stage(self, stage: Phase) -> Iterator[None]:
+    def _in_stage(self, stage: Phase) -> AbstractContextManager[None]:
         self.stage = stage
-        with self.clock.phase(stage):
-            yield
+        return self.clock.phase(stage)
 
     def _drop_source(self) -> None:
         if self._source is None:
