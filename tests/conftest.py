@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Four CPU devices for every test, and datasets that are prepared once."""
+"""Four CPU devices for every test, and datasets that are prepared once.
+
+`TEST_TF_THREADS=1 scripts/test` runs all with that many inter-op and intra-op threads of TensorFlow.
+"""
 
 import os
 
@@ -7,6 +10,9 @@ import os
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+if threads := os.environ.get("TEST_TF_THREADS"):
+    # Not tf.config: these also reach the processes that tests start.
+    os.environ["TF_NUM_INTEROP_THREADS"] = os.environ["TF_NUM_INTRAOP_THREADS"] = threads
 
 import pytest
 import tensorflow_datasets as tfds
