@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Four CPU devices for every test, and datasets that are prepared once.
 
-`TEST_TF_THREADS=1 scripts/test` runs all with that many inter-op and intra-op threads of TensorFlow.
+`TEST_TF_THREADS=1 scripts/test` runs all with so many inter-op and intra-op threads of TensorFlow.
 """
 
 import os

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         StateError,
         UnsupportedError,
     )
+    from tfjax_batches.evaluation import gather_examples, masked_mean
     from tfjax_batches.loader import BatchIterator, BatchLoader
     from tfjax_batches.placing.sharding import data_sharding
     from tfjax_batches.planning.layout import BatchLayout
@@ -56,6 +57,8 @@ _MODULE_OF = {
     "build": "build",
     "check_replicas": "replicas",
     "data_sharding": "placing.sharding",
+    "gather_examples": "evaluation",
+    "masked_mean": "evaluation",
 }
 
 __all__ = [
@@ -81,6 +84,8 @@ __all__ = [
     "build",
     "check_replicas",
     "data_sharding",
+    "gather_examples",
+    "masked_mean",
 ]
 
 
