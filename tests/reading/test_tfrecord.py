@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records by index, and damaged files named to the byte."""
 
+import itertools
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.reading.writing import write_records, write_split
 from tfjax_batches.errors import RecordError
+from tfjax_batches.reading import offsets as offsets_module
+from tfjax_batches.reading.index import index_paths, split_stem
+from tfjax_batches.reading.offsets import scan_offsets
+from tfjax_batches.reading.open_files import OpenFiles
 from tfjax_batches.reading.source import open_builder, open_source
-from tfjax_batches.reading.tfrecord import TFRecordReader, scan_offsets
+from tfjax_batches.reading.tfrecord import TFRecordReader
 
 
 def damaged_copy(folder: str, target: Path) -> list[Path]:
@@ -25,20 +30,29 @@ def reader_of(folder: Path, **options: bool) -> TFRecordReader:
     return TFRecordReader(open_source(open_builder(str(folder), None), "train"), **options)
 
 
-@given(st.lists(st.binary(max_size=300), max_size=20))
+def scan(path: Path, num_records: int) -> list[int]:
+    data = path.read_bytes()
+    offsets = scan_offsets(
+        lambda start, size: data[start : start + size], len(data), str(path), num_records
+    )
+    return offsets.tolist()
+
+
+@given(st.lists(st.binary(max_size=300), max_size=20), st.integers(1, 400), st.integers(0, 2**15))
 def test_scan_offsets_finds_what_tensorflow_wrote(
-    tmp_path_factory: pytest.TempPathFactory, records: list[bytes]
+    tmp_path_factory: pytest.TempPathFactory,
+    records: list[bytes],
+    chunk_bytes: int,
+    large_record_bytes: int,
 ) -> None:
-    path = str(tmp_path_factory.mktemp("records") / "file")
-    with tf.io.TFRecordWriter(path) as writer:
-        for record in records:
-            writer.write(record)
-    data = Path(path).read_bytes()
-    offsets = scan_offsets(data, path, len(records))
-    found = [
-        data[start + 12 : start + 12 + len(r)] for start, r in zip(offsets, records, strict=True)
-    ]
-    assert found == records
+    path = tmp_path_factory.mktemp("records") / "file"
+    write_records(path, records)
+    data = path.read_bytes()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(offsets_module, "_CHUNK_BYTES", max(12, chunk_bytes))
+        patch.setattr(offsets_module, "_LARGE_RECORD_BYTES", large_record_bytes)
+        offsets = scan(path, len(records))
+    assert [data[s + 12 : e - 4] for s, e in itertools.pairwise(offsets)] == records
 
 
 def test_read_any_order_and_repeats(numbers_folder: str) -> None:
@@ -53,10 +67,10 @@ def test_read_flipped_byte_names_file_record_and_offset(
 ) -> None:
     files = damaged_copy(numbers_folder, tmp_path / "1.0.0")
     data = bytearray(files[1].read_bytes())
-    offset = int(scan_offsets(bytes(data), str(files[1]), 7)[3])
+    offset = scan(files[1], 7)[3]
     data[offset + 20] ^= 1
     files[1].write_bytes(data)
-    first_of_file = len(scan_offsets(files[0].read_bytes(), "", 8))
+    first_of_file = len(scan(files[0], 8)) - 1
     reader = reader_of(tmp_path / "1.0.0")
     reader.read(np.array([first_of_file + 2]))
     with pytest.raises(RecordError) as caught:
@@ -65,6 +79,35 @@ def test_read_flipped_byte_names_file_record_and_offset(
     assert f"record 3 of {files[1]}, at byte {offset}" in message
     assert "prepare the dataset again" in message
     reader_of(tmp_path / "1.0.0", verify_crc=False).read(np.array([first_of_file + 3]))
+
+
+def test_read_index_that_lies_is_named(numbers_folder: str, tmp_path: Path) -> None:
+    """Offsets of another record, of no record, and beyond the file: each is found when read."""
+    files = damaged_copy(numbers_folder, tmp_path / "1.0.0")
+    reader_of(tmp_path / "1.0.0").read(np.arange(1))
+    kept = Path(index_paths(split_stem(str(files[0])))[0])
+    good = kept.read_bytes()
+    offsets = scan(files[1], 7)
+    place = good.index(np.array(offsets, "<i8").tobytes()) + 3 * 8
+    for lie in (offsets[3] + 1, offsets[3] - 8, offsets[2], offsets[5], -1, 2**62):
+        kept.write_bytes(good[:place] + np.array([lie], "<i8").tobytes() + good[place + 8 :])
+        reader = reader_of(tmp_path / "1.0.0")
+        reader.read(np.array([8 + 1, 8 + 4]))
+        for example in (8 + 2, 8 + 3):  # the record that ends there and the one that begins there
+            with pytest.raises(RecordError) as caught:
+                reader.read(np.array([8, example]))
+            message = str(caught.value)
+            assert f"by it there is record {example - 8} of {files[1]}, at byte " in message
+            assert f"delete {kept}" in message
+
+
+def test_read_more_files_than_may_be_open(tmp_path: Path) -> None:
+    reader = TFRecordReader(write_split(tmp_path, num_files=12, per_file=3))
+    reader._maps = OpenFiles(reader._map_file, limit=5)
+    order = np.random.default_rng(0).permutation(36).repeat(3)
+    assert reader.read(order).tolist() == [f"r{n // 3}.{n % 3}".encode() for n in order]
+    mapped = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines()}
+    assert sum(path.startswith(f"{tmp_path}/made") for path in mapped) == 5
 
 
 @pytest.mark.parametrize(
@@ -90,5 +133,6 @@ def test_read_missing_or_empty_file_is_named(
     files[0].unlink()
     if content is not None:
         files[0].write_bytes(content)
-    with pytest.raises(RecordError, match=f"{files[0]} is not"):
+    text = f"8 in {files[0]}; at record 0, byte 0, the file ends" if content == b"" else "is not:"
+    with pytest.raises(RecordError, match=text):
         reader_of(tmp_path / "1.0.0").read(np.array([0]))

@@ -1,35 +1,82 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random access to the records of TFRecord files by memory map.
+"""Random access to the records of TFRecord files on this machine, by memory map."""
 
-A record is stored as its length (uint64), a checksum of the length, the data, and a checksum of
-the data, both masked CRC-32C (the format is described at
-https://www.tensorflow.org/tutorials/load_data/tfrecord). Walking the lengths once gives the
-offset of every record.
-"""
-
+import functools
 import mmap
-import os
-import struct
-import threading
 
-import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
 from tfjax_batches.errors import RecordError
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.reading.source import FileRange, Source
+from tfjax_batches.reading.framing import FRAME_BYTES, ChecksumError, FrameError, unpack_record
+from tfjax_batches.reading.index import RecordIndex, index_paths, open_index, split_stem
+from tfjax_batches.reading.open_files import OpenFiles
+from tfjax_batches.reading.source import Source
 
-_HEADER_BYTES = 12  # length and its checksum
-_FOOTER_BYTES = 4  # checksum of the data
-_LENGTH = struct.Struct("<Q")
-_CHECKSUM = struct.Struct("<I")
+
+class TFRecordPlaces:
+    """Where the records of a split lie: file, first byte and end. Indexed on first use.
+
+    Args:
+        source: The split.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        files = {r.path: r.records_in_file for r in source.ranges}
+        numbers = {path: number for number, path in enumerate(files)}
+        self._files = files
+        self.paths = list(files)
+        self._file_of_range = np.array([numbers[r.path] for r in source.ranges], np.int64)
+
+    def locate(self, examples: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Return number in `paths`, first byte and end of each example, each int64[n].
+
+        Raises:
+            RecordError: A file is missing, or does not hold its records.
+        """
+        of_range, records = self._source.locate(examples)
+        files = self._file_of_range[of_range]
+        return (files, *self._index.extents(files, records))
+
+    def mean_record_bytes(self) -> float:
+        """Return the mean size of the records of the split's files, in bytes."""
+        file_ends = self._index.offsets[self._index.bases + list(self._files.values())]
+        return max(1.0, float(file_ends.sum()) / sum(self._files.values()) - FRAME_BYTES)
+
+    def describe(self, example: int) -> str:
+        """Return file, record and offset of an example, for messages."""
+        of_range, records = self._source.locate(np.array([example]))
+        path = self.paths[self._file_of_range[of_range[0]]]
+        start = self.locate(np.array([example]))[1][0]
+        return f"record {records[0]} of {path}, at byte {start}"
+
+    def error(self, example: int, why: FrameError | str) -> RecordError:
+        """Return the error of an example that cannot be read."""
+        place = self.describe(example)
+        if isinstance(why, ChecksumError):
+            return RecordError(
+                f"A record's data match their stored checksum; those of {place}, do not. Restore "
+                "the file or prepare the dataset again; verify_crc=False reads it as it is."
+            )
+        path = self.paths[self.locate(np.array([example]))[0][0]]
+        kept = " and ".join(index_paths(split_stem(path)))
+        return RecordError(
+            f"The index tells where each record lies; by it there is {place}, but {why}. If the "
+            "file was changed, restore it or prepare the dataset again; if not, the index is "
+            f"wrong: delete {kept}."
+        )
+
+    @functools.cached_property
+    def _index(self) -> RecordIndex:
+        return open_index(self._files)
 
 
 class TFRecordReader:
-    """Reads the records of a split by example index.
+    """Reads the records of a split by example index, through memory maps.
 
-    Safe to use from many threads at a time. Files are opened and indexed on first use.
+    Safe to use from many threads at a time. Files are mapped on first use.
 
     Args:
         source: Where the records are.
@@ -37,10 +84,9 @@ class TFRecordReader:
     """
 
     def __init__(self, source: Source, *, verify_crc: bool = True) -> None:
-        self._source = source
+        self._places = TFRecordPlaces(source)
         self._verify_crc = verify_crc
-        self._files: dict[int, _IndexedFile] = {}
-        self._lock = threading.Lock()
+        self._maps = OpenFiles(self._map_file)
 
     def read(self, examples: Int64Array) -> npt.NDArray[np.object_]:
         """Return the stored bytes of each example, object[n].
@@ -48,106 +94,33 @@ class TFRecordReader:
         Raises:
             RecordError: A file is missing or damaged; names file, record and offset.
         """
-        of_range, records = self._source.locate(examples)
+        files, starts, ends = self._places.locate(examples)
         data = np.empty(len(examples), object)
-        places = zip(of_range.tolist(), records.tolist(), strict=True)
-        for number, (index, record) in enumerate(places):
-            data[number] = self._file(index).read(record, verify_crc=self._verify_crc)
+        maps, verify_crc = self._maps, self._verify_crc
+        places = zip(files.tolist(), starts.tolist(), ends.tolist(), strict=True)
+        number = 0
+        try:
+            for number, (file, start, end) in enumerate(places):
+                data[number] = unpack_record(maps[file], start, end, verify_crc=verify_crc)
+        except FrameError as error:
+            raise self._places.error(int(examples[number]), error) from error
         return data
 
     def mean_record_bytes(self) -> float:
-        """Return the mean size of the records in the first file of the split, in bytes."""
-        first = self._source.ranges[0]
-        framing = (_HEADER_BYTES + _FOOTER_BYTES) * first.records_in_file
-        return max(1.0, (_file_bytes(first.path) - framing) / first.records_in_file)
+        """Return the mean size of the records of the split's files, in bytes."""
+        return self._places.mean_record_bytes()
 
-    def _file(self, index: int) -> "_IndexedFile":
-        if (file := self._files.get(index)) is None:
-            with self._lock:
-                if (file := self._files.get(index)) is None:
-                    file = self._files[index] = _IndexedFile(self._source.ranges[index])
-        return file
+    def describe(self, example: int) -> str:
+        """Return file, record and offset of an example, for messages."""
+        return self._places.describe(example)
 
-
-class _IndexedFile:
-    """One mapped file and the offsets of its records."""
-
-    def __init__(self, file_range: FileRange) -> None:
-        self._path = file_range.path
+    def _map_file(self, number: int) -> mmap.mmap:
+        path = self._places.paths[number]
         try:
-            with open(self._path, "rb") as file:
-                self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            with open(path, "rb") as file:
+                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:  # ValueError: an empty file cannot be mapped
             raise RecordError(
-                f"A split's files are readable; {self._path} is not: {error}. "
+                f"A split's files are readable; {path} is not: {error}. "
                 "Restore the file or prepare the dataset again."
             ) from error
-        self._offsets = scan_offsets(self._data, self._path, file_range.records_in_file)
-
-    def read(self, record: int, *, verify_crc: bool) -> bytes:
-        start = int(self._offsets[record])
-        (length,) = _LENGTH.unpack_from(self._data, start)
-        data_start = start + _HEADER_BYTES
-        data = self._data[data_start : data_start + length]
-        if verify_crc:
-            (stored,) = _CHECKSUM.unpack_from(self._data, data_start + length)
-            if stored != _masked_crc(data):
-                raise RecordError(
-                    "A record's data matches its stored checksum; record "
-                    f"{record} of {self._path}, at byte {start}, does not. Restore the file "
-                    "or prepare the dataset again; verify_crc=False reads it as it is."
-                )
-        return data
-
-
-def scan_offsets(data: mmap.mmap | bytes, path: str, num_records: int) -> Int64Array:
-    """Return where each record of a TFRecord file begins, int64[num_records].
-
-    Args:
-        data: The whole file.
-        path: Its name, for messages.
-        num_records: Records that the dataset's metadata says it holds.
-
-    Raises:
-        RecordError: The lengths do not lead from record to record to the end of the file.
-    """
-    offsets = np.empty(num_records, np.int64)
-    position, size = 0, len(data)
-    for record in range(num_records):
-        offsets[record] = position
-        if position + _HEADER_BYTES > size:
-            raise _bad_layout(path, record, position, "the file ends before it", num_records)
-        (length,) = _LENGTH.unpack_from(data, position)
-        following = position + _HEADER_BYTES + length + _FOOTER_BYTES
-        if following > size:
-            why = f"its length of {length} bytes leads beyond the end of the file at {size}"
-            raise _bad_layout(path, record, position, why, num_records)
-        position = following
-    if position != size:
-        why = f"the file goes on for {size - position} bytes"
-        raise _bad_layout(path, num_records, position, why, num_records)
-    return offsets
-
-
-def _bad_layout(path: str, record: int, offset: int, why: str, num_records: int) -> RecordError:
-    return RecordError(
-        f"A file holds the records that the dataset's metadata counts, {num_records} in {path}; "
-        f"at record {record}, byte {offset}, {why}. "
-        "Restore the file or prepare the dataset again."
-    )
-
-
-def _masked_crc(data: bytes) -> int:
-    crc = google_crc32c.value(data)
-    rotated: int = (crc >> 15) | (crc << 17)
-    return (rotated + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def _file_bytes(path: str) -> int:
-    try:
-        return os.path.getsize(path)
-    except OSError as error:
-        raise RecordError(
-            f"A split's files exist; {path} cannot be opened: {error}. "
-            "Restore the file or prepare the dataset again."
-        ) from error
