@@ -23,8 +23,8 @@ from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.reading.decode import Decoder, FeatureSpec
 from tfjax_batches.reading.pipeline import batch_specs
 from tfjax_batches.reading.prepare import prepare, reopen
+from tfjax_batches.reading.reader import open_reader
 from tfjax_batches.reading.source import Source, open_builder, open_source
-from tfjax_batches.reading.tfrecord import TFRecordReader
 from tfjax_batches.state import make_fingerprint
 
 
@@ -127,7 +127,7 @@ def _build_alone(
             preprocess=config.preprocess,
         ),
         _flat_spec=_device_specs(specs, config.global_batch_size, sharding, own_shardings),
-        _reader=TFRecordReader(source, verify_crc=config.verify_crc),
+        _reader=open_reader(source, verify_crc=config.verify_crc),
         _decoder=decoder,
     )
     return loader, source

@@ -20,7 +20,8 @@ from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import BatchPlan, StepPlan
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.host_batches import HostBatches
-from tfjax_batches.reading.pipeline import RecordReader, build_dataset
+from tfjax_batches.reading.pipeline import build_dataset
+from tfjax_batches.reading.reader import RecordReader
 from tfjax_batches.state import Fingerprint, make_state, read_position
 
 B = TypeVar("B")

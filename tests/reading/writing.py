@@ -24,7 +24,7 @@ def source_of(files: dict[str, int]) -> Source:
         for path, count in files.items()
     )
     features = tfds.features.FeaturesDict({})
-    return Source(name="made", split="train", ranges=ranges, features=features)
+    return Source(name="made", split="train", resolved=("train",), ranges=ranges, features=features)
 
 
 def write_split(folder: str | Path, num_files: int, per_file: int, prefix: str = "r") -> Source:

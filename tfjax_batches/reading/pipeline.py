@@ -7,7 +7,6 @@ TensorFlow function parses and decodes it. Groups never straddle steps, and come
 
 import functools
 import math
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from tfjax_batches.config import BatchConfig, Remainder
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.plan import PADDING, BatchPlan
 from tfjax_batches.reading.decode import Decoder, FeatureSpec
+from tfjax_batches.reading.reader import RecordReader
 
 MASK = "_mask"
 ID = "_id"
@@ -24,16 +24,6 @@ ID = "_id"
 # Enough bytes to make the call from tf.data into Python cheap beside the work, few enough that
 # the groups of one batch of images keep all cores busy.
 _GROUP_BYTES = 2**18
-
-
-class RecordReader(Protocol):
-    """Random access to the records of a split."""
-
-    def read(self, examples: Int64Array) -> npt.NDArray[np.object_]:
-        """Return the stored bytes of each example, object[n]."""
-
-    def mean_record_bytes(self) -> float:
-        """Return the mean size of a record, in bytes."""
 
 
 def batch_specs(config: BatchConfig, decoder: Decoder, num_examples: int) -> dict[str, FeatureSpec]:

@@ -2,6 +2,7 @@
 """From a dataset's name and a split expression to the exact records that hold the examples."""
 
 import dataclasses
+import enum
 import functools
 import os
 from collections.abc import Iterator
@@ -23,7 +24,14 @@ from tfjax_batches.errors import (
 )
 from tfjax_batches.planning.order import Int64Array
 
-_READABLE_FORMATS = ("tfrecord",)
+
+class FileFormat(enum.StrEnum):
+    """How records are stored, of the ways that can be read by index."""
+
+    TFRECORD = "tfrecord"
+    """TFDS's default. Offsets are found once and kept."""
+    ARRAY_RECORD = "array_record"
+    """Made for random access; holds its own index."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +61,7 @@ class Source:
         resolved: What it resolves to, as absolute ranges such as `"train[0:54000]"`.
         ranges: Where the records are, in the order of the split.
         features: TFDS's description of what a record holds.
+        file_format: How the records are stored.
     """
 
     name: str
@@ -60,6 +69,7 @@ class Source:
     resolved: tuple[str, ...]
     ranges: tuple[FileRange, ...]
     features: tfds.features.FeaturesDict
+    file_format: FileFormat = FileFormat.TFRECORD
 
     @property
     def num_examples(self) -> int:
@@ -127,7 +137,7 @@ def open_source(builder: tfds.core.DatasetBuilder, split: str) -> Source:
         UnsupportedError: The dataset is stored in a format that cannot be read by index.
     """
     check_prepared(builder)
-    _check_format(builder)
+    file_format = _file_format(builder)
     info = _split_info(builder, split)
     ranges = tuple(
         FileRange(
@@ -145,6 +155,7 @@ def open_source(builder: tfds.core.DatasetBuilder, split: str) -> Source:
         resolved=_resolve(builder, split),
         ranges=ranges,
         features=builder.info.features,
+        file_format=file_format,
     )
     if source.num_examples == 0:
         raise SplitError(
@@ -263,15 +274,19 @@ def _known_splits(builder: tfds.core.DatasetBuilder) -> str:
     return f"Its splits, with their examples: {counts}; parts are written 'train[:90%]'."
 
 
-def _check_format(builder: tfds.core.DatasetBuilder) -> None:
-    file_format = builder.info.file_format
-    if file_format is None or file_format.value in _READABLE_FORMATS:
-        return
+def _file_format(builder: tfds.core.DatasetBuilder) -> FileFormat:
+    stored = builder.info.file_format
+    if stored is None:  # written before TFDS had a choice
+        return FileFormat.TFRECORD
+    try:
+        return FileFormat(stored.value)
+    except ValueError:
+        pass
     raise UnsupportedError(
-        f"Records are read by index from files of format {', '.join(_READABLE_FORMATS)}; "
-        f"{builder.info.full_name} is stored as {file_format.value}. Convert it with "
-        f"`tfds convert_format --dataset_dir={os.fspath(builder.data_path)} "
-        "--out_path=<new folder> --out_file_format=tfrecord`."
+        f"Records are read by index from files of format {' or '.join(FileFormat)}; "
+        f"{builder.info.full_name} is stored as {stored.value}. Convert it with "
+        f"`pip install apache-beam && tfds convert_format --dataset_version_dir="
+        f"{os.fspath(builder.data_path)} --out_file_format=array_record --out_dir=<new folder>`."
     )
 
 

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ArrayRecord copies of a dataset give what its TFRecord files give, and damage is named."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+
+import tfjax_batches as tjb
+from tests.made_datasets import Numbers
+from tfjax_batches.errors import RecordError, UnsupportedError
+from tfjax_batches.reading.array_record import ArrayRecordReader
+from tfjax_batches.reading.reader import open_reader
+from tfjax_batches.reading.source import Source, open_builder, open_source
+
+
+@pytest.fixture(scope="module")
+def array_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """`Numbers` as `numbers_folder` has it, in ArrayRecord files."""
+    builder = Numbers(
+        num_examples=23, data_dir=tmp_path_factory.mktemp("array"), file_format="array_record"
+    )
+    builder.download_and_prepare(download_config=tfds.download.DownloadConfig(num_shards=3))
+    return str(builder.data_path)
+
+
+def source_in(folder: str | Path, split: str = "train") -> Source:
+    return open_source(open_builder(str(folder), None), split)
+
+
+def test_read_gives_the_records_of_tfrecord_files(numbers_folder: str, array_folder: str) -> None:
+    order = np.random.default_rng(0).integers(0, 17, 60)
+    split = "train[5:]+test[:3]"
+    records = open_reader(source_in(array_folder, split)).read(order)
+    assert records.tolist() == open_reader(source_in(numbers_folder, split)).read(order).tolist()
+
+
+def test_read_asks_each_file_once(array_folder: str) -> None:
+    reader = ArrayRecordReader(source_in(array_folder))
+    calls: list[list[int]] = []
+
+    class Counting:
+        def __init__(self, file) -> None:
+            self._file = file
+
+        def read(self, wanted: list[int]) -> list[bytes]:
+            calls.append(wanted)
+            return self._file.read(wanted)
+
+    opened = {index: Counting(reader._files[index]) for index in range(3)}
+    reader._files = opened
+    reader.read(np.array([22, 0, 9, 3, 21]))
+    assert len(calls) == 3
+
+
+def test_batches_of_both_formats_are_equal(numbers_folder: str, array_folder: str) -> None:
+    runs = [
+        list(tjb.build(folder, global_batch_size=8, num_epochs=2, with_ids=True).host_batches())
+        for folder in (numbers_folder, array_folder)
+    ]
+    assert len(runs[0]) == 5
+    for one, other in zip(*runs, strict=True):
+        np.testing.assert_array_equal(one["_id"], other["_id"])
+        np.testing.assert_array_equal(one["vector"], other["vector"])
+        np.testing.assert_array_equal(one["nested"]["image"], other["nested"]["image"])
+
+
+def copied_files(folder: str, target: Path) -> list[Path]:
+    shutil.copytree(folder, target)
+    return sorted(target.glob("*-train.array_record-*"))
+
+
+def test_read_damaged_record_is_named(array_folder: str, tmp_path: Path) -> None:
+    files = copied_files(array_folder, tmp_path / "1.0.0")
+    data = bytearray(files[1].read_bytes())
+    data[200] ^= 1
+    files[1].write_bytes(data)
+    with pytest.raises(RecordError, match=rf"record \d of {files[1]} cannot be read: .*mismatch"):
+        open_reader(source_in(tmp_path / "1.0.0")).read(np.arange(23))
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (lambda data: None, "is not: .*No such file"),
+        (lambda data: b"", "it has no readable index"),
+        (lambda data: data[: len(data) // 2], "it has no readable index"),
+    ],
+)
+def test_read_missing_or_cut_file_is_named(
+    array_folder: str, tmp_path: Path, content, text: str
+) -> None:
+    files = copied_files(array_folder, tmp_path / "1.0.0")
+    data = content(files[0].read_bytes())
+    files[0].unlink()
+    if data is not None:
+        files[0].write_bytes(data)
+    with pytest.raises(RecordError, match=rf"{files[0]}.* {text}"):
+        open_reader(source_in(tmp_path / "1.0.0")).read(np.array([0]))
+
+
+def test_read_other_record_count_is_named(array_folder: str) -> None:
+    source = source_in(array_folder)
+    first = dataclasses.replace(source.ranges[0], records_in_file=9)
+    source = dataclasses.replace(source, ranges=(first,))
+    with pytest.raises(RecordError, match=rf"counts, 9 in {first.path}; it has 8"):
+        open_reader(source).read(np.array([0]))
+
+
+def test_open_reader_remote_array_record_is_refused(array_folder: str) -> None:
+    source = source_in(array_folder)
+    first = dataclasses.replace(source.ranges[0], path="gs://bucket/file")
+    source = dataclasses.replace(source, ranges=(first,))
+    with pytest.raises(UnsupportedError, match=r"gs://bucket/file is on another. Copy or mount"):
+        open_reader(source)
+
+
+def test_open_source_other_format_names_the_command_that_converts(
+    numbers_folder: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "1.0.0"
+    shutil.copytree(numbers_folder, folder)
+    info = json.loads((folder / "dataset_info.json").read_text())
+    (folder / "dataset_info.json").write_text(json.dumps({**info, "fileFormat": "riegeli"}))
+    with pytest.raises(UnsupportedError) as caught:
+        source_in(folder)
+    message = str(caught.value)
+    assert "tfrecord or array_record; numbers/1.0.0 is stored as riegeli" in message
+    assert f"tfds convert_format --dataset_version_dir={folder}" in message
+    assert "--out_file_format=array_record --out_dir=" in message

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TFRecord files where there are no memory maps, on TensorFlow's file system in memory."""
+
+import itertools
+import uuid
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.reading.writing import source_of, write_split
+from tfjax_batches.errors import RecordError
+from tfjax_batches.reading import remote
+from tfjax_batches.reading.reader import open_reader
+from tfjax_batches.reading.remote import RemoteTFRecordReader, plan_ranges
+from tfjax_batches.reading.source import Source
+
+
+@pytest.fixture
+def source() -> Source:
+    """Four files of five records in memory."""
+    folder = f"ram://{uuid.uuid4().hex}"
+    tf.io.gfile.makedirs(folder)
+    return write_split(folder, num_files=4, per_file=5)
+
+
+def flip_byte(path: str, offset: int) -> None:
+    with tf.io.gfile.GFile(path, "rb") as file:
+        data = bytearray(file.read())
+    data[offset] ^= 1
+    rewrite(path, bytes(data))
+
+
+def rewrite(path: str, data: bytes) -> None:
+    tf.io.gfile.remove(path)  # a file in memory that is opened for writing keeps its content
+    with tf.io.gfile.GFile(path, "wb") as file:
+        file.write(data)
+
+
+def test_read_any_order_and_repeats(source: Source) -> None:
+    reader = open_reader(source)
+    assert isinstance(reader, RemoteTFRecordReader)
+    order = np.array([19, 0, 7, 7, 13, 8])
+    assert reader.read(order).tolist() == [f"r{n // 5}.{n % 5}".encode() for n in order]
+    assert reader.read(np.empty(0, np.int64)).tolist() == []
+    assert reader.mean_record_bytes() == 4
+
+
+def test_read_index_is_kept_beside_the_remote_files(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_reader(source).read(np.arange(20))
+    folder = source.ranges[0].path.rsplit("/", 1)[0]
+    assert ".made-train.tfrecord.tfjax_batches.index" in tf.io.gfile.listdir(folder)
+    monkeypatch.setattr("tfjax_batches.reading.index.scan_offsets", None)
+    assert open_reader(source).read(np.array([12])).tolist() == [b"r2.2"]
+
+
+def test_read_merges_neighbours_and_waits_for_many_at_a_time(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = RemoteTFRecordReader(source)
+    reader.read(np.arange(1))
+    reads: list[remote.ByteRange] = []
+    read_bytes = reader._read_bytes
+    monkeypatch.setattr(reader, "_read_bytes", lambda part: reads.append(part) or read_bytes(part))
+    reader.read(np.arange(20))
+    assert sorted(part.file for part in reads) == [0, 1, 2, 3]
+
+
+def test_read_damaged_record_names_file_record_and_offset(source: Source) -> None:
+    path = source.ranges[2].path
+    flip_byte(path, 3 * 20 + 13)
+    with pytest.raises(RecordError, match=rf"record 3 of {path}, at byte 60, do not"):
+        open_reader(source).read(np.arange(20))
+    assert open_reader(source, verify_crc=False).read(np.array([13]))[0] != b"r2.3"
+
+
+def test_read_missing_file_is_named(source: Source) -> None:
+    path = source.ranges[1].path
+    reader = open_reader(source)
+    reader.read(np.arange(1))
+    tf.io.gfile.remove(path)
+    for each in (reader, open_reader(source)):
+        with pytest.raises(RecordError, match=rf"{path} is not: .*Restore the file"):
+            each.read(np.arange(20))
+
+
+def test_read_file_cut_after_indexing_is_named(source: Source) -> None:
+    reader = open_reader(source)
+    reader.read(np.arange(1))
+    path = source.ranges[3].path
+    with tf.io.gfile.GFile(path, "rb") as file:
+        data = file.read()
+    rewrite(path, data[:50])
+    with pytest.raises(RecordError, match=rf"record 2 of {path}, at byte 40, but the file ends"):
+        reader.read(np.arange(15, 20))
+
+
+def test_local_and_remote_readers_agree(tmp_path: Path, source: Source) -> None:
+    local = write_split(tmp_path, num_files=4, per_file=5)
+    order = np.random.default_rng(0).integers(0, 20, 50)
+    assert open_reader(local).read(order).tolist() == open_reader(source).read(order).tolist()
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 2**25), st.integers(16, 2**21)), max_size=30
+    )
+)
+def test_plan_ranges_cover_each_record_once_and_are_few(
+    records: list[tuple[int, int, int]],
+) -> None:
+    files = np.array([file for file, _, _ in records], np.int64)
+    starts = np.array([start for _, start, _ in records], np.int64)
+    ends = starts + np.array([size for _, _, size in records], np.int64)
+    ranges = plan_ranges(files, starts, ends)
+    assert sorted(member for part in ranges for member in part.members) == [*range(len(records))]
+    for part in ranges:
+        assert part.end - part.start <= 2**23
+        assert part.start == min(starts[member] for member in part.members)
+        assert part.end == max(ends[member] for member in part.members)
+        assert {files[member] for member in part.members} == {part.file}
+    for one, other in itertools.pairwise(ranges):
+        apart = other.file != one.file or other.start > one.end + 2**18
+        assert apart or max(one.end, other.end) - one.start > 2**23 or other.end > one.start + 2**23
+
+
+def test_source_of_files_is_whole() -> None:
+    assert source_of({"a": 3, "b": 2}).num_examples == 5
