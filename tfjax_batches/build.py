@@ -20,7 +20,8 @@ from tfjax_batches.placing.sharding import check_feature_names, data_sharding, f
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.order import ORDER_VERSION
 from tfjax_batches.planning.plan import BatchPlan
-from tfjax_batches.reading.decode import Decoder, FeatureSpec
+from tfjax_batches.reading.decode import Decoder, check_device_features
+from tfjax_batches.reading.leaf import FeatureSpec
 from tfjax_batches.reading.pipeline import batch_specs
 from tfjax_batches.reading.prepare import prepare, reopen
 from tfjax_batches.reading.reader import open_reader
@@ -104,6 +105,7 @@ def _build_alone(
     _check_process_has_rows(layout)
     source = open_source(builder, config.split)
     decoder = Decoder(source.features, config.features, source.name)
+    check_device_features(decoder.specs, source.name)
     plan = BatchPlan(
         num_examples=source.num_examples,
         global_batch_size=config.global_batch_size,
@@ -142,7 +144,7 @@ def _device_specs(
     """Return global shape, dtype on the device and sharding of each entry of a batch."""
     device_specs = {}
     for path, spec in specs.items():
-        shape = (global_batch_size, *spec.shape)
+        shape = (global_batch_size, *spec.fixed_shape)
         placed = feature_sharding(path, shape, sharding, own_shardings)
         device_specs[path] = jax.ShapeDtypeStruct(shape, device_dtype(spec.dtype), sharding=placed)
     return device_specs

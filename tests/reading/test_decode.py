@@ -1,100 +1,171 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features equal those of TFDS; what has no fixed shape is refused by name."""
+"""Values equal those of TFDS, whatever the feature; what no device can hold is refused by name."""
+
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
+from tests.reading.feature_kinds import FIXED, STRINGS, VARIABLE
 from tfjax_batches.errors import FeatureError
-from tfjax_batches.reading.decode import Decoder
+from tfjax_batches.reading import rows
+from tfjax_batches.reading.decode import Decoder, check_device_features
 
-FIXED = tfds.features.FeaturesDict(
-    {
-        "scalar": np.int32,
-        "wide": np.uint64,
-        "double": np.float64,
-        "flag": np.bool_,
-        "tensor": tfds.features.Tensor(shape=(2, 3), dtype=np.int8),
-        "zipped": tfds.features.Tensor(shape=(2,), dtype=np.int64, encoding="zlib"),
-        "png": tfds.features.Image(shape=(3, 4, 1)),
-        "jpeg": tfds.features.Image(shape=(16, 16, 3), encoding_format="jpeg"),
-        "box": tfds.features.BBoxFeature(),
-        "label": tfds.features.ClassLabel(num_classes=5),
-        "three": tfds.features.Sequence(np.int64, length=3),
-        "deep": {"deeper": {"value": np.float32}},
-    }
-)
-VARIABLE = {
-    "text": tfds.features.Text(),
-    "image": tfds.features.Image(),
-    "many": tfds.features.Sequence(np.int64),
-    "ragged": tfds.features.Sequence(tfds.features.Sequence(np.int64)),
-    "objects": tfds.features.Sequence({"box": tfds.features.BBoxFeature()}),
-}
+KINDS = {**FIXED, **STRINGS, **VARIABLE}
 
 
-def fixed_example(number: int) -> dict:
-    random = np.random.default_rng(number)
-    return {
-        "scalar": np.int32(-number),
-        "wide": np.uint64(2**40 + number),
-        "double": number / 4,
-        "flag": number % 2 == 1,
-        "tensor": random.integers(-128, 127, (2, 3), np.int8),
-        "zipped": random.integers(0, 2**40, 2),
-        "png": random.integers(0, 255, (3, 4, 1), np.uint8),
-        "jpeg": random.integers(0, 255, (16, 16, 3), np.uint8),
-        "box": tfds.features.BBox(0.1, 0.2, 0.5, 0.25 + number / 10),
-        "label": number % 5,
-        "three": [number, 2, 3],
-        "deep": {"deeper": {"value": np.float32(number)}},
-    }
+def features_of(*kinds: str) -> tfds.features.FeaturesDict:
+    return tfds.features.FeaturesDict({kind: KINDS[kind][0] for kind in kinds})
 
 
-def test_decode_every_fixed_feature_equals_tfds() -> None:
-    records = [FIXED.serialize_example(fixed_example(number)) for number in range(5)]
-    decoder = Decoder(FIXED, None, "made")
-    found = tf.function(decoder.decode)(tf.constant(records))
-    for number, record in enumerate(records):
-        expected = FIXED.deserialize_example(record)
-        expected["deep/deeper/value"] = expected.pop("deep")["deeper"]["value"]
-        assert sorted(found) == sorted(expected) == list(decoder.specs)
+def serialize(features: tfds.features.FeaturesDict, count: int) -> list[bytes]:
+    random = np.random.default_rng(0)
+    return [
+        features.serialize_example({kind: KINDS[kind][1](random, n) for kind in features})
+        for n in range(count)
+    ]
+
+
+def flat_value(value: Any, path: str = "") -> dict[str, Any]:
+    """Return what TFDS decoded as leaves by path, a nested dataset as stacked elements."""
+    if isinstance(value, tf.data.Dataset):
+        elements = [flat_value(element, path) for element in value]
+        specs = flat_value(value.element_spec, path)
+        return {
+            leaf: np.stack([each[leaf] for each in elements])
+            if elements
+            else np.empty((0, *spec.shape), spec.dtype.as_numpy_dtype)
+            for leaf, spec in specs.items()
+        }
+    if isinstance(value, dict):
+        return {
+            leaf: each
+            for name, part in value.items()
+            for leaf, each in flat_value(part, f"{path}/{name}".lstrip("/")).items()
+        }
+    return {path: value}
+
+
+def check_equal(found: Any, expected: Any, path: str) -> None:
+    """Compare one example's value: dense, or ragged on either side."""
+    lists = [
+        value.to_list() if isinstance(value, tf.RaggedTensor) else np.asarray(value).tolist()
+        for value in (found, expected)
+    ]
+    assert lists[0] == lists[1] or np.array_equal(*map(np.asarray, lists), equal_nan=True), path
+
+
+@pytest.mark.parametrize("static", [True, False], ids=["static", "dynamic"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_decode_every_kind_equals_tfds_example_by_example(kind: str, static: bool) -> None:
+    features = features_of(kind)
+    records = serialize(features, 7)
+    decoder = Decoder(features, None, "made")
+    signature = tf.TensorSpec([7 if static else None], tf.string)
+    found = tf.function(decoder.decode, input_signature=[signature])(tf.constant(records))
+    assert sorted(found) == list(decoder.specs)
+    # As tfds.load does it.
+    examples = tf.data.Dataset.from_tensor_slices(records).map(features.deserialize_example)
+    for number, example in enumerate(examples):
+        expected = flat_value(example)
+        assert sorted(found) == sorted(expected)
         for path, value in expected.items():
-            np.testing.assert_array_equal(found[path][number], value, err_msg=path)
+            spec = decoder.specs[path]
+            check_equal(found[path][number], value, path)
             assert found[path].dtype == value.dtype, path
-            assert decoder.specs[path].shape == value.shape, path
-            assert tf.as_dtype(decoder.specs[path].dtype) == value.dtype, path
+            assert spec.is_string == (value.dtype == tf.string), path
+            assert spec.is_string or tf.as_dtype(spec.dtype) == value.dtype, path
+            assert tf.TensorShape(spec.shape).is_compatible_with(value.shape), path
+            assert isinstance(found[path], tf.RaggedTensor) == (not spec.is_fixed), path
+            if static:
+                assert found[path].shape[1:].is_compatible_with(spec.shape), path
+
+
+def test_decode_kinds_are_where_they_belong() -> None:
+    for kinds, fixed, strings in ((FIXED, True, False), (STRINGS, True, True)):
+        for path, spec in Decoder(features_of(*kinds), None, "made").specs.items():
+            assert (spec.is_fixed, spec.is_string) == (fixed, strings), path
+    for path, spec in Decoder(features_of(*VARIABLE), None, "made").specs.items():
+        assert not spec.is_fixed, path
+
+
+def test_decode_all_kinds_of_tfds_are_in_the_table() -> None:
+    """A kind that a new TFDS brings is noticed here."""
+    bases = {"FeatureConnector", "TopLevelFeature", "FeaturesDict", "Optional"}
+    kinds = {
+        name
+        for name in dir(tfds.features)
+        if isinstance(getattr(tfds.features, name), type)
+        and issubclass(getattr(tfds.features, name), tfds.features.FeatureConnector)
+    }
+    used = {type(part).__name__ for kind in KINDS for part in parts(features_of(kind)[kind])}
+    assert kinds - bases - used == set()
+
+
+def parts(feature: Any) -> list[Any]:
+    inner = []
+    if isinstance(feature, tfds.features.FeaturesDict):
+        inner = [part for each in feature.values() for part in parts(each)]
+    elif isinstance(feature, tfds.features.Sequence):
+        inner = parts(feature.feature)
+    return [feature, *inner]
+
+
+def test_decode_large_groups_loop_and_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    features = features_of("png_3", "tensor_zlib")
+    records = tf.constant(serialize(features, 9))
+    decoder = Decoder(features, None, "made")
+    unrolled = tf.function(decoder.decode).get_concrete_function(records)
+    monkeypatch.setattr(rows, "UNROLL_LIMIT", 8)
+    looped = tf.function(decoder.decode).get_concrete_function(records)
+    kinds = [{op.type for op in graph.graph.get_operations()} for graph in (unrolled, looped)]
+    assert [bool({"While", "StatelessWhile"} & kind) for kind in kinds] == [False, True]
+    for path, value in unrolled(records).items():
+        np.testing.assert_array_equal(value, looped(records)[path], err_msg=path)
+
+
+def test_decode_encoded_features_stay_bytes() -> None:
+    features = features_of("any_image", "label")
+    records = serialize(features, 3)
+    decoder = Decoder(features, None, "made", encoded=("any_image",))
+    found = decoder.decode(tf.constant(records))
+    for record, stored in zip(records, found["any_image"].numpy(), strict=True):
+        example = tf.train.Example.FromString(record)
+        assert stored == example.features.feature["any_image"].bytes_list.value[0]
+    assert decoder.specs["any_image"].is_string
+    assert decoder.specs["any_image"].shape == ()
 
 
 def test_decode_parses_only_what_is_asked_for() -> None:
-    """A record that lacks the other features still parses."""
-    short = tfds.features.FeaturesDict({"label": FIXED["label"], "deep": FIXED["deep"]})
-    example = {key: fixed_example(3)[key] for key in ("label", "deep")}
-    decoder = Decoder(FIXED, ("label", "deep"), "made")
-    found = decoder.decode(tf.constant([short.serialize_example(example)]))
-    assert {path: value.numpy().tolist() for path, value in found.items()} == {
-        "deep/deeper/value": [3.0],
-        "label": [3],
-    }
+    """Records that lack the other features, or hold nonsense there, still decode."""
+    features = features_of("label", "nested", "png_1", "objects", "tensor_zlib")
+    decoder = Decoder(features, ("label", "nested/a", "objects/label"), "made")
+    assert list(decoder.specs) == ["label", "nested/a/b", "objects/label"]
+    example = tf.train.Example.FromString(serialize(features, 4)[3])
+    feature = example.features.feature
+    del feature["png_1"], feature["nested/c"], feature["objects/box"]
+    feature["tensor_zlib"].bytes_list.value[0] = b"nonsense"
+    found = decoder.decode(tf.constant([example.SerializeToString()]))
+    assert found["nested/a/b"].numpy().tolist() == [3.0]
+    assert found["objects/label"].to_list() == [[0, 1, 2]]
 
 
-def test_decode_variable_features_are_refused_all_at_once() -> None:
-    features = tfds.features.FeaturesDict(
-        {**VARIABLE, "label": tfds.features.ClassLabel(num_classes=3)}
-    )
+def test_check_device_features_names_all_at_once() -> None:
+    features = features_of("text", "any_image", "numbers", "ragged", "objects", "label")
     with pytest.raises(FeatureError) as caught:
-        Decoder(features, None, "made/1.0.0")
+        check_device_features(Decoder(features, None, "made").specs, "made/1.0.0")
     message = str(caught.value)
     assert "has a fixed shape and is no string; of made/1.0.0" in message
     assert "  text: a string" in message
-    assert "  image: shape (None, None, 3)" in message
-    for path in ("many", "ragged", "objects"):
-        assert f"  {path}: " in message
+    assert "  any_image: uint8 of shape (None, None, 3)" in message
+    assert "  ragged: int64 of shape (None, None)" in message
+    assert "  objects/box: float32 of shape (None, 4)" in message
     assert "Leave them out: features=('label',)" in message
-    assert list(Decoder(features, ("label",), "made").specs) == ["label"]
+    check_device_features(Decoder(features, ("label",), "made").specs, "made")
 
 
 def test_decode_unknown_feature_suggests_the_nearest() -> None:
     with pytest.raises(FeatureError, match=r"made has no 'lable'. Did you mean 'label'\?"):
-        Decoder(FIXED, ("lable",), "made")
+        Decoder(features_of("label"), ("lable",), "made")

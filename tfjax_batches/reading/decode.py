@@ -5,118 +5,97 @@ Groups are parsed with `tf.io.parse_example` and decoded with TFDS's own feature
 are those of `tfds.load`.
 """
 
-import dataclasses
 from collections.abc import Iterable, Mapping
+from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from tfjax_batches.errors import FeatureError, nearest_hint
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureSpec:
-    """Shape and dtype of one feature of one example."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
+from tfjax_batches.reading.leaf import FeatureSpec, Leaf, leaf_features
 
 
 class Decoder:
-    """Turns records into the features asked for.
+    """Turns records into the features asked for, and parses no other.
 
     Args:
         features: TFDS's description of the records.
         names: Features to parse, by path (`"objects/bbox"`); the path of a nested dict means all
             below it. None: all.
         dataset: The dataset's name, for messages.
+        encoded: Paths of features whose stored bytes stay as they are, for an op that decodes
+            them itself.
 
     Attributes:
         specs: `FeatureSpec` of each feature by path, sorted by path.
 
     Raises:
-        FeatureError: A name is unknown, or a feature has no shape known before reading, or is
-            a string.
+        FeatureError: A name is unknown.
     """
 
     def __init__(
-        self, features: tfds.features.FeaturesDict, names: Iterable[str] | None, dataset: str
+        self,
+        features: tfds.features.FeaturesDict,
+        names: Iterable[str] | None,
+        dataset: str,
+        encoded: Iterable[str] = (),
     ) -> None:
-        leaves = _leaf_features(features)
-        chosen = sorted(leaves) if names is None else _choose(leaves, names, dataset)
-        _refuse_shapeless({path: leaves[path] for path in chosen}, dataset)
-        self._features = {path: leaves[path] for path in chosen}
-        all_specs = features.tf_example_spec
-        self._example_spec = {path: all_specs[path] for path in chosen}
+        known = leaf_features(features)
+        chosen = sorted(known) if names is None else _choose(known, names, dataset)
+        self._leaves = {
+            path: Leaf(path, known[path], encoded=path in set(encoded)) for path in chosen
+        }
+        self._parse_specs: dict[str, Any] = {}
+        for leaf in self._leaves.values():
+            self._parse_specs |= leaf.parse_specs
         self.specs: Mapping[str, FeatureSpec] = {
-            path: FeatureSpec(shape=tuple(feature.shape), dtype=np.dtype(feature.np_dtype))
-            for path, feature in self._features.items()
+            path: leaf.spec for path, leaf in self._leaves.items()
         }
 
-    def decode(self, records: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Return tensors [n, ...] by path, from n serialized examples (string[n])."""
-        parsed = tf.io.parse_example(records, self._example_spec)
-        return {
-            path: self._decode_feature(path, feature, parsed[path])
-            for path, feature in self._features.items()
-        }
+    @property
+    def is_by_row(self) -> bool:
+        """Whether any feature of a group is decoded one example after the other."""
+        return any(leaf.is_decoded_by_row for leaf in self._leaves.values())
 
-    def _decode_feature(
-        self, path: str, feature: tfds.features.FeatureConnector, stored: tf.Tensor
-    ) -> tf.Tensor:
-        # A tf.train.Example has three dtypes; the feature's own is restored before decoding.
-        stored = tf.cast(stored, feature.get_serialized_info().tf_dtype)
-        values = feature.decode_batch_example(stored)
-        return tf.ensure_shape(values, [None, *self.specs[path].shape])
+    def decode(self, records: tf.Tensor) -> dict[str, tf.Tensor | tf.RaggedTensor]:
+        """Return values [n, ...] by path, from n serialized examples (string[n]).
+
+        Ragged where `specs` has a size of None; fastest where n is static.
+        """
+        parsed = tf.io.parse_example(records, self._parse_specs)
+        return {path: leaf.decode(parsed) for path, leaf in self._leaves.items()}
 
 
-def _leaf_features(
-    features: tfds.features.FeaturesDict, prefix: str = ""
-) -> dict[str, tfds.features.FeatureConnector]:
-    leaves = {}
-    for name, feature in features.items():
-        if isinstance(feature, tfds.features.FeaturesDict):
-            leaves.update(_leaf_features(feature, f"{prefix}{name}/"))
-        else:
-            leaves[f"{prefix}{name}"] = feature
-    return leaves
+def check_device_features(specs: Mapping[str, FeatureSpec], dataset: str) -> None:
+    """Raise one error for all features that no device can hold.
 
-
-def _choose(leaves: Iterable[str], names: Iterable[str], dataset: str) -> list[str]:
-    chosen: set[str] = set()
-    for name in names:
-        below = [path for path in leaves if path == name or path.startswith(f"{name}/")]
-        if not below:
-            raise FeatureError(
-                f"features names features of the dataset; {dataset} has no {name!r}. "
-                f"{nearest_hint(name, leaves)}"
-            )
-        chosen.update(below)
-    return sorted(chosen)
-
-
-def _refuse_shapeless(features: Mapping[str, tfds.features.FeatureConnector], dataset: str) -> None:
-    """Raise one error for all features that cannot become an array of known shape."""
-    faults = {path: why for path, f in features.items() if (why := _why_shapeless(f))}
+    Raises:
+        FeatureError: Names each string and each feature without a fixed shape.
+    """
+    faults = {path: why for path, spec in specs.items() if (why := _why_not_on_device(spec))}
     if faults:
         listed = "\n".join(f"  {path}: {why}" for path, why in faults.items())
-        good = tuple(path for path in features if path not in faults)
+        good = tuple(path for path in specs if path not in faults)
         raise FeatureError(
             f"A feature on its way to a device has a fixed shape and is no string; of {dataset} "
             f"these are not so:\n{listed}\nLeave them out: features={good!r}."
         )
 
 
-def _why_shapeless(feature: tfds.features.FeatureConnector) -> str | None:
-    shape, dtype = feature.shape, feature.np_dtype
-    if isinstance(shape, dict) or isinstance(dtype, dict):
-        return f"a {type(feature).__name__} of several parts"
-    if None in shape:
-        return f"shape {tuple(shape)}"
-    if np.dtype(dtype).kind in "OSU":
-        return "a string"
-    stored = feature.get_serialized_info()
-    if isinstance(stored, dict) or None in stored.shape or stored.sequence_rank > 1:
-        return f"a {type(feature).__name__} stored with variable length"
-    return None
+def _why_not_on_device(spec: FeatureSpec) -> str | None:
+    if not spec.is_fixed:
+        return f"{'strings' if spec.is_string else spec.dtype} of shape {spec.shape}"
+    return "a string" if spec.is_string else None
+
+
+def _choose(known: Iterable[str], names: Iterable[str], dataset: str) -> list[str]:
+    chosen: set[str] = set()
+    for name in names:
+        below = [path for path in known if path == name or path.startswith(f"{name}/")]
+        if not below:
+            raise FeatureError(
+                f"features names features of the dataset; {dataset} has no {name!r}. "
+                f"{nearest_hint(name, known)}"
+            )
+        chosen.update(below)
+    return sorted(chosen)

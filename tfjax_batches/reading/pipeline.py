@@ -15,7 +15,8 @@ import tensorflow as tf
 from tfjax_batches.config import BatchConfig, Remainder
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.plan import PADDING, BatchPlan
-from tfjax_batches.reading.decode import Decoder, FeatureSpec
+from tfjax_batches.reading.decode import Decoder
+from tfjax_batches.reading.leaf import FeatureSpec
 from tfjax_batches.reading.reader import RecordReader
 
 MASK = "_mask"
