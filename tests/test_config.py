@@ -36,6 +36,7 @@ def test_checked_strings_become_enums_and_the_original_stays() -> None:
         ({"global_batch_size": 0}, "global_batch_size must be at least 1"),
         ({"global_batch_size": True}, "global_batch_size must be an integer; got True."),
         ({"num_epochs": 0}, "num_epochs must be at least 1"),
+        ({"group_size": 0}, "group_size must be at least 1"),
         ({"prefetch_depth": None}, "prefetch_depth must be an integer; got None."),
         ({"prefetch_bytes": 0}, "prefetch_bytes must be at least 1"),
         (

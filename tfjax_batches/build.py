@@ -167,6 +167,7 @@ def _config_facts(config: BatchConfig) -> dict[str, Any]:
         "prefetch_depth",
         "prefetch_bytes",
         "stall_seconds",
+        "group_size",
         "num_parallel_calls",
         "threadpool_size",
         "ram_budget_bytes",

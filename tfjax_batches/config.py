@@ -73,6 +73,8 @@ class BatchConfig:
             larger is made when it is asked for. None: no cap.
         stall_seconds: A batch that is later than this is logged, once each such period. None:
             never.
+        group_size: Rows that are read and decoded in one call, at most. None: a whole batch of
+            small records, a few of large ones.
         num_parallel_calls: Groups decoded at a time. None: tf.data chooses.
         threadpool_size: Threads of the pipeline's own pool. None: TensorFlow's shared pool.
         ram_budget_bytes: Memory that tf.data may plan with. None: tf.data chooses.
@@ -102,6 +104,7 @@ class BatchConfig:
     prefetch_depth: int = 2
     prefetch_bytes: int | None = None
     stall_seconds: float | None = 60.0
+    group_size: int | None = None
     num_parallel_calls: int | None = None
     threadpool_size: int | None = None
     ram_budget_bytes: int | None = None
@@ -182,6 +185,7 @@ def _number_faults(config: BatchConfig) -> list[str]:
         "num_epochs": (1, True),
         "prefetch_depth": (0, False),
         "prefetch_bytes": (1, True),
+        "group_size": (1, True),
         "num_parallel_calls": (1, True),
         "threadpool_size": (1, True),
         "ram_budget_bytes": (1, True),

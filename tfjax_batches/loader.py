@@ -12,6 +12,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfjax_batches.config import BatchConfig
+from tfjax_batches.errors import RecordError
 from tfjax_batches.placing.assemble import Assembler, DeviceBatch, HostBatch
 from tfjax_batches.placing.isolation import isolated
 from tfjax_batches.placing.prefetch import Prefetcher
@@ -19,8 +20,9 @@ from tfjax_batches.placing.stats import Stats
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import BatchPlan, StepPlan
 from tfjax_batches.reading.decode import Decoder
+from tfjax_batches.reading.faults import explain_failure
 from tfjax_batches.reading.host_batches import HostBatches
-from tfjax_batches.reading.pipeline import build_dataset
+from tfjax_batches.reading.pipeline import GroupTransform, build_dataset
 from tfjax_batches.reading.reader import RecordReader
 from tfjax_batches.state import Fingerprint, make_state, read_position
 
@@ -52,6 +54,7 @@ class BatchLoader:
     _flat_spec: Mapping[str, jax.ShapeDtypeStruct]
     _reader: RecordReader
     _decoder: Decoder
+    _transform: GroupTransform | None = None
 
     @property
     def element_spec(self) -> dict[str, Any]:
@@ -139,7 +142,14 @@ class BatchLoader:
                 f"start_step lies in 0 <= start_step <= {self.num_steps}; got {start_step}."
             )
         return build_dataset(
-            self.config, self.plan, self._rows, self._reader, self._decoder, start_step, stopped
+            self.config,
+            self.plan,
+            self._rows,
+            self._reader,
+            self._decoder,
+            start_step,
+            stopped,
+            self._transform,
         )
 
     def _at_state(self, state: Mapping[str, Any]) -> "tuple[BatchLoader, int]":
@@ -156,7 +166,9 @@ class BatchLoader:
         self, place: Callable[[HostBatch], B], start_step: int, depth: int
     ) -> Prefetcher[HostBatch, B]:
         """Return what iterates from a step on; its state is the step that comes next."""
-        source = HostBatches(lambda stopped: self._flat_dataset(start_step, stopped), start_step)
+        source = HostBatches(
+            lambda stopped: self._flat_dataset(start_step, stopped), start_step, self._explain
+        )
         return Prefetcher(
             source,
             place,
@@ -167,6 +179,10 @@ class BatchLoader:
             stall_seconds=self.config.stall_seconds,
             process_index=self.process_index,
         )
+
+    def _explain(self, step: int) -> RecordError | None:
+        plan = self.plan_step(step)
+        return explain_failure(step, plan, self._reader, self._decoder, self.process_index)
 
 
 class BatchIterator(Iterator[Batch]):

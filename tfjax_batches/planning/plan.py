@@ -141,9 +141,26 @@ class BatchPlan:
         Raises:
             IndexError: There is no such step.
         """
-        if step < 0 or (self.num_steps is not None and step >= self.num_steps):
-            raise IndexError(f"A step lies in 0 <= step < {self.num_steps}; got {step}.")
-        positions = self.position_of(step) + rows
+        return self.plan_steps(range(step, step + 1), rows)[0]
+
+    def plan_steps(self, steps: range, rows: Int64Array) -> list[StepPlan]:
+        """Return what `rows` hold at each of some steps.
+
+        One call for many small steps costs a fraction of as many calls: of a step of 256 rows
+        most of the time goes into calling NumPy.
+
+        Args:
+            steps: Steps, one apart.
+            rows: int64[n], rising.
+
+        Raises:
+            IndexError: There is no such step.
+        """
+        for step in (steps[0], steps[-1]):
+            if step < 0 or (self.num_steps is not None and step >= self.num_steps):
+                raise IndexError(f"A step lies in 0 <= step < {self.num_steps}; got {step}.")
+        firsts = np.array([self.position_of(step) for step in steps], np.int64)
+        positions = firsts[:, np.newaxis] + rows  # [steps, n]
         epochs, places = np.divmod(positions, self.epoch_length)
         mask = places < self.num_examples
         if self.shuffle is Shuffle.NONE:
@@ -151,4 +168,7 @@ class BatchPlan:
         else:
             examples = np.full_like(places, PADDING)
             examples[mask] = permute(places[mask], self.num_examples, self.seed, epochs[mask])
-        return StepPlan(rows=rows, examples=examples, epochs=epochs, mask=mask)
+        return [
+            StepPlan(rows=rows, examples=examples[i], epochs=epochs[i], mask=mask[i])
+            for i in range(len(steps))
+        ]

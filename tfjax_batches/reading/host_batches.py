@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from tfjax_batches.errors import RecordError
+
 
 class HostBatches(Iterator[Mapping[str, npt.NDArray[np.generic]]]):
     """Read-only views of memory that TensorFlow hands over and never writes again.
@@ -15,22 +17,40 @@ class HostBatches(Iterator[Mapping[str, npt.NDArray[np.generic]]]):
         make_dataset: Makes the dataset from `start_step` on; it ends once the variable that it is
             given is True.
         start_step: First step to deliver.
+        explain: Returns what is wrong with the records of a step that failed; None: nothing.
 
     Attributes:
         step: Index of the next batch.
     """
 
     def __init__(
-        self, make_dataset: Callable[[tf.Variable], tf.data.Dataset], start_step: int
+        self,
+        make_dataset: Callable[[tf.Variable], tf.data.Dataset],
+        start_step: int,
+        explain: Callable[[int], RecordError | None],
     ) -> None:
         # TensorFlow has no public way to interrupt `next`, so the pipeline looks at this itself.
         with tf.device("CPU"):
             self._stopped = tf.Variable(False, trainable=False)
         self._arrays = make_dataset(self._stopped).as_numpy_iterator()
+        self._explain = explain
         self.step = start_step
 
     def __next__(self) -> Mapping[str, npt.NDArray[np.generic]]:
-        arrays: Mapping[str, npt.NDArray[np.generic]] = next(self._arrays)
+        """Return the arrays of the next step.
+
+        Raises:
+            RecordError: A record of the step cannot be read or decoded; it is named.
+            tf.errors.OpError: The step failed for another reason.
+        """
+        try:
+            arrays: Mapping[str, npt.NDArray[np.generic]] = next(self._arrays)
+        # TensorFlow quotes the bytes of a bad record in its message, and fails to make text of it.
+        except (tf.errors.OpError, UnicodeDecodeError) as error:
+            if (cause := self._explain(self.step)) is None:
+                error.add_note(f"This is step {self.step} of the loader.")
+                raise
+            raise cause from error
         self.step += 1
         return arrays
 

@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tf.data pipeline: plan → records → features → process-local batches.
 
-A group of rows is the unit of work and of parallelism: one Python call plans and reads it, one
-TensorFlow function parses and decodes it. Groups never straddle steps, and come out in order.
+One Python call plans and reads a group of rows, one TensorFlow function parses and decodes it.
+Groups come out in order.
 """
 
-import functools
-import math
+from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from tfjax_batches.config import BatchConfig, Remainder
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.plan import PADDING, BatchPlan
 from tfjax_batches.reading.decode import Decoder
+from tfjax_batches.reading.groups import GroupReader, GroupSizes, plan_group_sizes
 from tfjax_batches.reading.leaf import FeatureSpec
 from tfjax_batches.reading.reader import RecordReader
+from tfjax_batches.reading.rows import UNROLL_LIMIT
 
 MASK = "_mask"
 ID = "_id"
 
-# Enough bytes to make the call from tf.data into Python cheap beside the work, few enough that
-# the groups of one batch of images keep all cores busy.
-_GROUP_BYTES = 2**18
+GroupFeatures = dict[str, tf.Tensor]
+GroupTransform = Callable[[GroupFeatures, tf.Tensor, tf.Tensor], GroupFeatures]
+"""Takes features by path, epochs int64[n] and examples int64[n] of a group; returns features."""
 
 
 def batch_specs(config: BatchConfig, decoder: Decoder, num_examples: int) -> dict[str, FeatureSpec]:
@@ -45,6 +45,7 @@ def build_dataset(
     decoder: Decoder,
     start_step: int = 0,
     stopped: tf.Variable | None = None,
+    transform: GroupTransform | None = None,
 ) -> tf.data.Dataset:
     """Return a `tf.data.Dataset` of the process-local batches from `start_step` on.
 
@@ -59,21 +60,31 @@ def build_dataset(
         decoder: What turns records into features.
         start_step: First step to deliver.
         stopped: Ends the dataset, once True. None: nobody wants to.
+        transform: Applied to the decoded features of each group. None: nothing is.
     """
-    group_rows = _group_rows(len(rows), reader.mean_record_bytes())
-    groups = math.ceil(len(rows) / group_rows)
-    read_group = _GroupReader(plan, rows, reader, group_rows)
+    sizes = plan_group_sizes(
+        len(rows),
+        reader.mean_record_bytes(),
+        most_rows=UNROLL_LIMIT if decoder.is_by_row else len(rows),
+        group_size=config.group_size,
+    )
+    read_group = GroupReader(plan, rows, reader, sizes)
 
-    def to_features(work: tf.Tensor) -> dict[str, tf.Tensor]:
-        records, examples = tf.numpy_function(
-            read_group, [work // groups, work % groups], [tf.string, tf.int64]
+    def to_features(work: tf.Tensor) -> GroupFeatures:
+        records, examples, epochs = tf.numpy_function(
+            read_group,
+            [work // sizes.count, work % sizes.count],
+            [tf.string, tf.int64, tf.int64],
         )
-        records.set_shape([None])
-        examples.set_shape([None])
-        return _finish(config, decoder.decode(records), examples, plan.num_examples)
+        for value in (records, examples, epochs):
+            value.set_shape([sizes.group_rows if sizes.are_equal else None])
+        features = decoder.decode(records)
+        if transform is not None:
+            features = transform(features, epochs, examples)
+        return _finish(config, features, examples, plan.num_examples)
 
-    stop = np.iinfo(np.int64).max if plan.num_steps is None else plan.num_steps * groups
-    dataset = tf.data.Dataset.range(start_step * groups, stop)
+    stop = np.iinfo(np.int64).max if plan.num_steps is None else plan.num_steps * sizes.count
+    dataset = tf.data.Dataset.range(start_step * sizes.count, stop)
     if stopped is not None:
         # An end in order: an error, raised by `read_group`, would be told on stderr.
         dataset = dataset.take_while(lambda _: tf.logical_not(stopped))
@@ -82,44 +93,19 @@ def build_dataset(
         num_parallel_calls=config.num_parallel_calls or tf.data.AUTOTUNE,
         deterministic=True,
     )
-    # With one group a step this only tells tf.data the size of a batch.
-    dataset = dataset.rebatch(len(rows), drop_remainder=True)
-    return dataset.prefetch(1).with_options(_options(config))
+    return _join_groups(dataset, sizes).prefetch(1).with_options(_options(config))
 
 
-class _GroupReader:
-    """Plans and reads one group of rows; called by tf.data from its threads."""
-
-    def __init__(
-        self, plan: BatchPlan, rows: Int64Array, reader: RecordReader, group_rows: int
-    ) -> None:
-        self._plan = plan
-        self._rows = rows
-        self._reader = reader
-        self._group_rows = group_rows
-
-    def __call__(
-        self, step: np.int64, group: np.int64
-    ) -> tuple[npt.NDArray[np.object_], Int64Array]:
-        start = int(group) * self._group_rows
-        step_plan = self._plan.plan_rows(int(step), self._rows[start : start + self._group_rows])
-        records = np.empty(len(step_plan.rows), object)
-        records[step_plan.mask] = self._reader.read(step_plan.examples[step_plan.mask])
-        if not step_plan.mask.all():
-            # A padding row is parsed like any other, from a record that is there in any case,
-            # and zeroed afterwards.
-            records[~step_plan.mask] = self._padding_record
-        return records, step_plan.examples
-
-    @functools.cached_property
-    def _padding_record(self) -> bytes:
-        record: bytes = self._reader.read(np.zeros(1, np.int64))[0]
-        return record
+def _join_groups(dataset: tf.data.Dataset, sizes: GroupSizes) -> tf.data.Dataset:
+    """Make a batch of the groups of each step."""
+    if sizes.count == 1:
+        return dataset
+    return dataset.rebatch(sizes.rows, drop_remainder=True)
 
 
 def _finish(
-    config: BatchConfig, features: dict[str, tf.Tensor], examples: tf.Tensor, num_examples: int
-) -> dict[str, tf.Tensor]:
+    config: BatchConfig, features: GroupFeatures, examples: tf.Tensor, num_examples: int
+) -> GroupFeatures:
     """Zero the padding rows and add `_mask` and `_id`."""
     if config.remainder is Remainder.PAD:
         mask = examples != PADDING
@@ -137,11 +123,6 @@ def _zero_padding(value: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
 def _id_dtype(num_examples: int) -> np.dtype:
     return np.dtype(np.int32 if num_examples < 2**31 else np.int64)
-
-
-def _group_rows(process_batch: int, mean_record_bytes: float) -> int:
-    """Return the rows of a group: a whole batch of tiny records, a few of large images."""
-    return int(min(process_batch, max(1, _GROUP_BYTES // mean_record_bytes)))
 
 
 def _options(config: BatchConfig) -> tf.data.Options:
