@@ -142,6 +142,10 @@ def test_prefetcher_keeps_what_waits_under_max_bytes(max_bytes: int, ahead: int)
         return jax.device_put(np.full((4, 64), number, np.float32), sharding)
 
     with Prefetcher(itertools.count(), place, depth=5, max_bytes=max_bytes) as batches:
+        # The size of the first one is not known, so it waits to be asked for.
+        assert eventually(lambda: batches._progress.stage is Phase.FULL)
+        time.sleep(0.005)
+        assert not placed
         for step in range(10):
             assert next(batches)[0, 0] == step
             assert eventually(lambda step=step: len(placed) == step + 1 + ahead)
@@ -194,8 +198,9 @@ def test_prefetcher_dropped_or_failed_lets_go_of_all(depth: int) -> None:
         batches = Prefetcher(
             source(end), lambda thing: alive.append(weakref.ref(thing)) or thing, depth=depth
         )
+        kept = []
         for _ in range(steps):
-            next(batches)
+            kept.append(next(batches))  # in the frame, when it fails
 
     loop(2)
     with contextlib.suppress(KeyError):
@@ -275,7 +280,7 @@ def test_prefetcher_stats_tell_the_stages_apart() -> None:
     with Prefetcher(source(), place, depth=1) as batches:
         assert batches.stats.seconds == 0
         assert batches.stats.input_bound_share == 0
-        assert eventually(lambda: batches._maker.stage is Phase.FULL)
+        assert eventually(lambda: batches._progress.stage is Phase.FULL)
         time.sleep(0.03)
         assert list(batches) == [0, 1]
         stats = batches.stats

@@ -16,7 +16,6 @@ from typing import Any, Generic, TypeVar
 import jax
 
 from tfjax_batches.errors import IteratorClosedError
-from tfjax_batches.placing.watchdog import OnLate, wait_for
 
 B = TypeVar("B")
 
@@ -79,7 +78,7 @@ class Buffer(Generic[B]):
                 self._error, self._traceback = error, error.__traceback__
                 self._changed.notify_all()
 
-    def take(self, stall_seconds: float | None, on_late: OnLate) -> Entry[B]:
+    def take(self) -> Entry[B]:
         """Wait for the next entry and return it, or raise the error in its place.
 
         Raises:
@@ -90,7 +89,7 @@ class Buffer(Generic[B]):
                 self._consumer_waits = True
                 self._changed.notify_all()
                 try:
-                    wait_for(self._changed, self._has_next, stall_seconds, on_late)
+                    self._changed.wait_for(self._has_next)
                 finally:
                     self._consumer_waits = False
             if self._entries:

@@ -19,17 +19,15 @@ of tf.data, which call into Python as well.
 
 import atexit
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from absl import logging
 
-from tfjax_batches.placing.buffer import Buffer, Entry
-from tfjax_batches.placing.stats import Clock, InputBoundAlarm, Phase, Stats
-from tfjax_batches.placing.watchdog import watch
+from tfjax_batches.placing.buffer import Buffer
+from tfjax_batches.placing.stats import InputBoundAlarm, Phase, Progress, Stats
+from tfjax_batches.placing.watchdog import Watchdog
 
 H = TypeVar("H")
 B = TypeVar("B")
@@ -41,8 +39,8 @@ _JOIN_SECONDS = 1.5
 class Prefetcher(Iterator[B], Generic[H, B]):
     """Iterates over the placed batches of a source, made up to `depth` ahead in a thread.
 
-    With depth 0 there is no thread: `next` reads and places, with the same results. Leaving a
-    `with` block, dropping the last reference and the exit of the interpreter close it too.
+    With depth 0 `next` itself reads and places, with the same results. Leaving a `with` block,
+    dropping the last reference and the exit of the interpreter close it too.
 
     Args:
         source: Makes the host batches. Used by one thread at a time, and dropped at the end.
@@ -74,46 +72,33 @@ class Prefetcher(Iterator[B], Generic[H, B]):
         process_index: int = 0,
     ) -> None:
         get_state = get_state or _nothing
-        self._stall_seconds = stall_seconds
         self._process_index = process_index
+        self._progress = Progress(get_state())
         self._alarm = InputBoundAlarm()
-        self._steps = 0
-        self._state = get_state()
-        self._first_asked: float | None = None
-        self._seconds = 0.0
         self._buffer = Buffer[B](depth, max_bytes)
-        self._maker = _Maker(source, place, get_state, cancel or _nothing, self._buffer)
-        self._maker.start(in_thread=depth > 0)
+        self._maker = _Maker(
+            source, place, get_state, cancel or _nothing, self._buffer, self._progress
+        )
+        self._maker.start(depth > 0, stall_seconds, process_index)
 
     @property
     def state(self) -> Any:
         """What `get_state` said after the batch last delivered; at first, before any."""
-        return self._state
+        return self._progress.state
 
     @property
     def stats(self) -> Stats:
         """What was delivered so far, and where the time went; `examples` is not known here."""
-        seconds = self._maker.clock.seconds
-        return Stats(
-            steps=self._steps,
-            seconds=self._seconds,
-            wait_seconds=seconds[Phase.WAIT],
-            read_seconds=seconds[Phase.READ],
-            place_seconds=seconds[Phase.PLACE],
-            full_seconds=seconds[Phase.FULL],
-        )
+        return self._progress.stats()
 
     def __next__(self) -> B:
-        if self._first_asked is None:
-            self._first_asked = time.perf_counter()
-        try:
-            with self._maker.clock.phase(Phase.WAIT):
-                entry = self._take()
-        finally:
-            self._seconds = time.perf_counter() - self._first_asked
-        self._state = entry.state
-        self._steps += 1
-        if self._alarm.is_due(self._seconds) and (advice := self._alarm.check(self.stats)):
+        with self._progress.phase(Phase.WAIT):
+            if self._maker.thread is None:
+                self._maker.make_one()
+            entry = self._buffer.take()
+        self._progress.state = entry.state
+        self._progress.steps += 1
+        if advice := self._alarm.check(self._progress.stats()):
             logging.warning("tfjax_batches: process %d: %s", self._process_index, advice)
         return entry.batch
 
@@ -136,24 +121,6 @@ class Prefetcher(Iterator[B], Generic[H, B]):
         """End the thread and drop the batches that wait. Safe to call again, in any thread."""
         self._maker.end()
 
-    def _take(self) -> Entry[B]:
-        if self._maker.thread is None:
-            with watch(self._stall_seconds, self._log_stall):
-                self._maker.make_one()
-        return self._buffer.take(self._stall_seconds, self._log_stall)
-
-    def _log_stall(self, waited_seconds: float) -> None:
-        logging.warning(
-            "tfjax_batches: process %d has waited %.0f s for batch %d of this iterator, at state "
-            "%r; the stage that lasts is %r. It goes on waiting. stall_seconds says how often it "
-            "is told, None: not at all.",
-            self._process_index,
-            waited_seconds,
-            self._steps,
-            self._state,
-            self._maker.stage.value,
-        )
-
 
 class _Maker(Generic[H, B]):
     """Makes the entries. It must not know the Prefetcher, which then could not be dropped."""
@@ -165,17 +132,25 @@ class _Maker(Generic[H, B]):
         get_state: Callable[[], Any],
         cancel: Callable[[], None],
         buffer: Buffer[B],
+        progress: Progress,
     ) -> None:
-        self.clock = Clock()
-        self.stage = Phase.READ
         self.thread: threading.Thread | None = None
+        self._watchdog: Watchdog | None = None
         self._source: Iterator[H] | None = source
         self._place = place
         self._get_state = get_state
         self._cancel = cancel
         self._buffer = buffer
+        self._progress = progress
 
-    def start(self, in_thread: bool) -> None:
+    def start(self, in_thread: bool, stall_seconds: float | None, process_index: int) -> None:
+        progress = self._progress
+        if stall_seconds is not None:
+            self._watchdog = Watchdog(
+                stall_seconds,
+                lambda: progress.waiting_since,
+                lambda seconds: _log_stall(progress, seconds, process_index),
+            )
         if in_thread:
             name = "tfjax_batches-prefetch"
             self.thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -189,14 +164,14 @@ class _Maker(Generic[H, B]):
         if self._source is None:
             return False
         try:
-            with self._in_stage(Phase.READ):
+            with self._progress.phase(Phase.READ):
                 host_batch = next(self._source)
                 state = self._get_state()
             # Read before there is room, so that the copy to the device starts when there is.
-            with self._in_stage(Phase.FULL):
+            with self._progress.phase(Phase.FULL):
                 wanted = self.thread is None or self._buffer.wait_for_room()
             if wanted:
-                with self._in_stage(Phase.PLACE):
+                with self._progress.phase(Phase.PLACE):
                     self._buffer.put(self._place(host_batch), state)
                 return True
         # Whatever ends the source belongs to the consumer, who gets it in its place.
@@ -215,6 +190,8 @@ class _Maker(Generic[H, B]):
         """End, and wait for it a while."""
         self._buffer.shut()
         self._cancel()
+        if self._watchdog is not None:
+            self._watchdog.end()
         if self.thread is None:
             self._drop_source()
             return
@@ -225,7 +202,7 @@ class _Maker(Generic[H, B]):
             logging.warning(
                 "tfjax_batches: an iterator was closed while its source was busy (stage %r), and "
                 "its thread has not ended in %.1f s; it ends when the source returns.",
-                self.stage.value,
+                self._progress.stage.value,
                 _JOIN_SECONDS,
             )
 
@@ -233,16 +210,27 @@ class _Maker(Generic[H, B]):
         while self.make_one():
             pass
 
-    def _in_stage(self, stage: Phase) -> AbstractContextManager[None]:
-        self.stage = stage
-        return self.clock.phase(stage)
-
     def _drop_source(self) -> None:
         if self._source is None:
             return  # also when the interpreter is half gone, and with it what is named below
         # For tf.data this waits until no thread of it is in Python any more.
         self._source, self._get_state, self._cancel = None, _nothing, _nothing
+        if self._watchdog is not None:
+            self._watchdog.tell_to_end()
         atexit.unregister(self.end)
+
+
+def _log_stall(progress: Progress, seconds: float, process_index: int) -> None:
+    logging.warning(
+        "tfjax_batches: process %d has waited %.0f s for batch %d of this iterator, at state %r; "
+        "the stage that lasts is %r. It goes on waiting. stall_seconds says how often this is "
+        "told, None: never.",
+        process_index,
+        seconds,
+        progress.steps,
+        progress.state,
+        progress.stage.value,
+    )
 
 
 def _nothing() -> None:

@@ -4,6 +4,7 @@
 import dataclasses
 import enum
 import time
+from typing import Any
 
 import jax
 
@@ -62,33 +63,74 @@ class Stats:
         )
 
 
-class Clock:
-    """Adds up the seconds of each phase. A phase is entered by one thread at a time."""
+class Progress:
+    """How far an iterator is, for those who report it; each field has one thread that writes it.
 
-    def __init__(self) -> None:
-        self.seconds = dict.fromkeys(Phase, 0.0)
+    Attributes:
+        steps: Batches delivered.
+        state: State after the last of them; before the first, the state at the start.
+        stage: What is done, or was done last, for the batches to come.
+        waiting_since: When the `next` in progress began, by `time.perf_counter`; None: none is.
+    """
+
+    def __init__(self, state: Any) -> None:
+        self.steps = 0
+        self.state = state
+        self.stage = Phase.READ
+        self.waiting_since: float | None = None
+        self._first_asked: float | None = None
+        self._elapsed = 0.0
+        self._seconds = dict.fromkeys(Phase, 0.0)
 
     def phase(self, phase: Phase) -> "_Timed":
         """Return what counts the time of a `with` block, and names it in profiler traces."""
-        return _Timed(self.seconds, phase)
+        return _Timed(self, phase)
+
+    def stats(self) -> Stats:
+        """Return what is known here: all but `examples`."""
+        return Stats(
+            steps=self.steps,
+            seconds=self._elapsed,
+            wait_seconds=self._seconds[Phase.WAIT],
+            read_seconds=self._seconds[Phase.READ],
+            place_seconds=self._seconds[Phase.PLACE],
+            full_seconds=self._seconds[Phase.FULL],
+        )
+
+    def begin(self, phase: Phase, now: float) -> None:
+        """Note that a phase begins; `now` is by `time.perf_counter`."""
+        if phase is not Phase.WAIT:
+            self.stage = phase
+            return
+        self.waiting_since = now
+        if self._first_asked is None:
+            self._first_asked = now
+
+    def end(self, phase: Phase, start: float, now: float) -> None:
+        """Note that a phase, begun at `start`, ends."""
+        self._seconds[phase] += now - start
+        if phase is Phase.WAIT:
+            self.waiting_since = None
+            self._elapsed = now - (self._first_asked or now)
 
 
 class _Timed:
     """A class, not a generator: it runs four times a step, and adds no frame to tracebacks."""
 
-    __slots__ = ("_annotation", "_phase", "_seconds", "_start")
+    __slots__ = ("_annotation", "_phase", "_progress", "_start")
 
-    def __init__(self, seconds: dict[Phase, float], phase: Phase) -> None:
-        self._seconds = seconds
+    def __init__(self, progress: Progress, phase: Phase) -> None:
+        self._progress = progress
         self._phase = phase
         self._annotation = jax.profiler.TraceAnnotation(_TRACE_NAMES[phase])
 
     def __enter__(self) -> None:
         self._annotation.__enter__()
         self._start = time.perf_counter()
+        self._progress.begin(self._phase, self._start)
 
     def __exit__(self, *error: object) -> None:
-        self._seconds[self._phase] += time.perf_counter() - self._start
+        self._progress.end(self._phase, self._start, time.perf_counter())
         self._annotation.__exit__(*error)
 
 
@@ -108,15 +150,11 @@ class InputBoundAlarm:
         self._bound_windows = 0
         self._rung = False
 
-    def is_due(self, seconds: float) -> bool:
-        """Whether `check` may have something to say so many seconds after the start."""
-        return not self._rung and seconds - self._window_start.seconds >= self.WINDOW_SECONDS
-
     def check(self, stats: Stats) -> str | None:
         """Return what to warn of, or None; call it with ever later stats of one iterator."""
-        if not self.is_due(stats.seconds):
-            return None
         seconds = stats.seconds - self._window_start.seconds
+        if self._rung or seconds < self.WINDOW_SECONDS:
+            return None
         waited = stats.wait_seconds - self._window_start.wait_seconds
         self._window_start = stats
         if waited < self.SHARE * seconds:

@@ -1,56 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
 """Says that something lasts too long, while it lasts."""
 
-import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-OnLate = Callable[[float], None]
-"""Told the seconds that have passed, once a period. It must not raise."""
+# Looks in a period: how much later than that, in parts of it, a first word may come.
+_LOOKS = 4
 
 
-def wait_for(
-    changed: threading.Condition,
-    predicate: Callable[[], bool],
-    period_seconds: float | None,
-    on_late: OnLate,
-) -> None:
-    """Wait for what another thread does. The caller holds the lock of `changed`.
+class Watchdog:
+    """Looks, from a thread that sleeps meanwhile, whether a wait lasts.
+
+    The thread is a daemon and never in C++, where the end of the interpreter would be no good end.
 
     Args:
-        changed: Notified when `predicate` may have become true.
-        predicate: What to wait for.
-        period_seconds: How often `on_late` is called, without the lock. None: never.
-        on_late: Called when it is late.
+        period_seconds: How often a wait that lasts is told of.
+        waiting_since: Returns when the wait began, by `time.perf_counter`; None: nobody waits.
+        on_late: Told the seconds since then, once in each period of one wait.
     """
-    start = time.monotonic()
-    while not changed.wait_for(predicate, period_seconds):
-        changed.release()
-        try:
-            on_late(time.monotonic() - start)
-        finally:
-            changed.acquire()
 
+    def __init__(
+        self,
+        period_seconds: float,
+        waiting_since: Callable[[], float | None],
+        on_late: Callable[[float], None],
+    ) -> None:
+        self._period_seconds = period_seconds
+        self._waiting_since = waiting_since
+        self._on_late = on_late
+        self._ended = threading.Event()
+        name = "tfjax_batches-watchdog"
+        self._thread = threading.Thread(target=self._look, name=name, daemon=True)
+        self._thread.start()
 
-@contextlib.contextmanager
-def watch(period_seconds: float | None, on_late: OnLate) -> Iterator[None]:
-    """Watch what this thread does itself in a `with` block, from a thread that only sleeps."""
-    if period_seconds is None:
-        yield
-        return
-    done = threading.Condition()
-    over = False
+    def tell_to_end(self) -> None:
+        """End the thread soon, without waiting."""
+        self._ended.set()
 
-    def sleep() -> None:
-        with done:
-            wait_for(done, lambda: over, period_seconds, on_late)
+    def end(self) -> None:
+        """End the thread."""
+        self._ended.set()
+        self._thread.join()
 
-    # A daemon: it is never in C++, where the end of the interpreter would be no good end.
-    threading.Thread(target=sleep, name="tfjax_batches-watchdog", daemon=True).start()
-    try:
-        yield
-    finally:
-        with done:
-            over = True
-            done.notify()
+    def _look(self) -> None:
+        told_since, told_periods = None, 0
+        while not self._ended.wait(self._period_seconds / _LOOKS):
+            since = self._waiting_since()
+            if since is None:
+                continue
+            seconds = time.perf_counter() - since
+            periods = int(seconds / self._period_seconds)
+            if periods > (told_periods if since == told_since else 0):
+                told_since, told_periods = since, periods
+                self._on_late(seconds)
