@@ -170,7 +170,7 @@ def test_iter_in_any_context_gives_the_dtypes_of_the_build(numbers_folder: str, 
     with _enable_x64(True):
         loader = tjb.build(numbers_folder, global_batch_size=8, with_ids=True, prefetch_depth=depth)
     assert loader.element_spec["number"].dtype == np.int64
-    with iter(loader) as batches, jax.default_device(jax.devices()[2]), MESH:
+    with iter(loader) as batches, jax.default_device(jax.devices()[2]):
         batch = next(batches)
     assert batch["number"].dtype == np.int64
     assert batch["number"].sharding == loader.element_spec["number"].sharding

@@ -26,8 +26,7 @@ def enter_mesh() -> contextlib.AbstractContextManager[object]:
 
 
 CONTEXTS: dict[str, Callable[[], contextlib.AbstractContextManager[object]]] = {
-    "mesh": lambda: MESH,
-    "set_mesh": enter_mesh,
+    "mesh": enter_mesh,
     "default_device": lambda: jax.default_device(jax.devices()[3]),
     "x64": lambda: _enable_x64(True),
     "no x64": lambda: _enable_x64(False),

@@ -227,9 +227,26 @@ def test_prefetcher_blocked_source_that_cannot_be_cancelled_does_not_keep_close(
     next(batches)
     start = time.monotonic()
     batches.close()
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < HANG_SECONDS / 2
     assert "stage 'read'), and its thread has not ended in 1.5 s" in caplog.text
     source.cancel()
+    assert eventually(lambda: threads() == 0)
+
+
+def test_prefetcher_synchronous_source_that_ends_slowly_does_not_keep_close() -> None:
+    """As tf.data does, which waits for what it has begun to read ahead."""
+    release = threading.Event()
+
+    class Lingering(Blocked):
+        def __del__(self) -> None:
+            release.wait(HANG_SECONDS)
+
+    batches = Prefetcher(Lingering(ready=5), str, depth=0)
+    assert next(batches) == "0"
+    start = time.monotonic()
+    batches.close()
+    assert time.monotonic() - start < HANG_SECONDS / 2
+    release.set()
     assert eventually(lambda: threads() == 0)
 
 

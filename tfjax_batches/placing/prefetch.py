@@ -34,6 +34,7 @@ B = TypeVar("B")
 
 # `close` is over in two seconds, whatever the source does.
 _JOIN_SECONDS = 1.5
+_THREAD_NAME = "tfjax_batches-prefetch"
 
 
 class Prefetcher(Iterator[B], Generic[H, B]):
@@ -152,8 +153,7 @@ class _Maker(Generic[H, B]):
                 lambda seconds: _log_stall(progress, seconds, process_index),
             )
         if in_thread:
-            name = "tfjax_batches-prefetch"
-            self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self.thread = threading.Thread(target=self._run, name=_THREAD_NAME, daemon=True)
         atexit.register(self.end)
         if self.thread is not None:
             self.thread.start()
@@ -192,13 +192,11 @@ class _Maker(Generic[H, B]):
         self._cancel()
         if self._watchdog is not None:
             self._watchdog.end()
-        if self.thread is None:
-            self._drop_source()
+        thread = self.thread or self._start_dropping()
+        if thread is None or not thread.is_alive() or thread is threading.current_thread():
             return
-        if not self.thread.is_alive() or self.thread is threading.current_thread():
-            return
-        self.thread.join(_JOIN_SECONDS)
-        if self.thread.is_alive():
+        thread.join(_JOIN_SECONDS)
+        if thread.is_alive():
             logging.warning(
                 "tfjax_batches: an iterator was closed while its source was busy (stage %r), and "
                 "its thread has not ended in %.1f s; it ends when the source returns.",
@@ -209,6 +207,17 @@ class _Maker(Generic[H, B]):
     def _run(self) -> None:
         while self.make_one():
             pass
+
+    def _start_dropping(self) -> threading.Thread | None:
+        """Drop the source of a synchronous iterator, which may last, in a thread that may."""
+        if self._source is None:
+            return None
+        thread = threading.Thread(target=self._drop_source, name=_THREAD_NAME, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # at exit, where some versions of Python start no thread any more
+            self._drop_source()
+        return thread
 
     def _drop_source(self) -> None:
         if self._source is None:
