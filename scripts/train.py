@@ -35,7 +35,11 @@ from tfjax_batches import launch
 from tfjax_batches.placing.stats import Stats
 from tfjax_batches.planning.mesh import parse_mesh_shape
 
-_CONFIG = config_flags.DEFINE_config_file("config", "configs/digits.py", lock_config=False)
+_CONFIG = config_flags.DEFINE_config_file(
+    "config",
+    os.path.join(os.path.dirname(__file__), os.pardir, "configs", "digits.py"),
+    lock_config=False,
+)
 _WORKDIR = flags.DEFINE_string(
     "workdir", None, "Folder of checkpoints: saved to, and restored from. None: none are."
 )
@@ -189,17 +193,21 @@ def save(
     return known
 
 
-def evaluate(config: Any, params: Params) -> None:
-    """Evaluate each example of the split once, and print the accuracy."""
-    mesh = params["hidden"].sharding.mesh
-    batches_config = dataclasses.replace(
+def build_eval_loader(config: Any, mesh: Mesh) -> tjb.BatchLoader:
+    """Return the loader that delivers each example of the eval split once."""
+    batches = dataclasses.replace(
         config.batches,
         split=config.eval_split,
         shuffle=tjb.Shuffle.NONE,
         num_epochs=1,
         remainder=tjb.Remainder.PAD,
     )
-    loader = tjb.build(batches_config, tjb.data_sharding(mesh, config.data_axes))
+    return tjb.build(batches, tjb.data_sharding(mesh, config.data_axes))
+
+
+def evaluate(loader: tjb.BatchLoader, params: Params) -> None:
+    """Evaluate each example of the split once, and print the accuracy."""
+    mesh = params["hidden"].sharding.mesh
     eval_step = make_eval_step(NamedSharding(mesh, PartitionSpec()))
     correct, seen = 0, []
     with iter(loader) as batches:
@@ -214,6 +222,21 @@ def evaluate(config: Any, params: Params) -> None:
     report("test_accuracy", f"{correct / loader.num_examples:.4f}")
 
 
+def check_config(config: Any) -> None:
+    """Raise UsageError for what a config says that this program cannot do."""
+    if config.parallel not in LOSS_MAKERS:
+        raise app.UsageError(
+            f"--config.parallel is one of {sorted(LOSS_MAKERS)}; got {config.parallel!r}."
+        )
+    for name, least in (("num_steps", 0), ("checkpoint_every", 1), ("hidden_units", 1)):
+        if getattr(config, name) < least:
+            raise app.UsageError(
+                f"--config.{name} is at least {least}; got {getattr(config, name)}."
+            )
+    if config.num_steps == 0 and config.batches.num_epochs is None:
+        raise app.UsageError("A run has an end; set --config.num_steps or …batches.num_epochs.")
+
+
 def report(name: str, value: Any) -> None:
     """Print a line of the run's summary, once for all processes."""
     if jax.process_index() == 0:
@@ -226,17 +249,17 @@ def main(argv: Sequence[str]) -> None:
         raise app.UsageError(f"All arguments are flags; got {argv[1:]}. Write --name=value.")
     launch.initialize()
     config = _CONFIG.value
-    if config.parallel not in LOSS_MAKERS:
-        raise app.UsageError(
-            f"--config.parallel is one of {sorted(LOSS_MAKERS)}; got {config.parallel!r}."
-        )
+    check_config(config)
+    config.batches.with_ids = True  # for the digest, and to count what was evaluated
     mesh = make_mesh(config.mesh)
     loader = tjb.build(config.batches, tjb.data_sharding(mesh, config.data_axes))
-    image = loader.element_spec["image"]
-    inputs = math.prod(image.shape[1:])
+    eval_loader = build_eval_loader(config, mesh)
+    if missing := {"image", "label"} - set(loader.element_spec):
+        raise app.UsageError(f"Trains on image and label; the batches lack {sorted(missing)}.")
+    inputs = math.prod(loader.element_spec["image"].shape[1:])
     params = init_params(mesh, inputs, config.hidden_units, 10, config.seed)
     params = train(config, loader, params, _WORKDIR.value and os.path.abspath(_WORKDIR.value))
-    evaluate(config, params)
+    evaluate(eval_loader, params)
 
 
 if __name__ == "__main__":

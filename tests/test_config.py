@@ -49,6 +49,11 @@ def test_checked_strings_become_enums_and_the_original_stays() -> None:
         ({"with_ids": 1}, "with_ids must be True or False; got 1."),
         ({"split": 3}, "split must be a string; got 3."),
         ({"dataset": ""}, "dataset must name a TFDS dataset"),
+        ({"dataset": None}, "dataset must name a TFDS dataset"),
+        ({"data_dir": ""}, "data_dir must name a folder, or be None; got ''."),
+        ({"data_dir": 5}, "data_dir must name a folder, or be None; got 5."),
+        ({"num_epochs": 2**62}, "num_epochs must be at least 1 and below 2**31"),
+        ({"num_parallel_calls": 10**9}, "num_parallel_calls must be at least 1 and below 2**12"),
         (
             {"features": "image"},
             "features must be a tuple of feature names; got 'image'. Write ('image',).",

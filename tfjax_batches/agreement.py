@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 # Holds the facts of a build and the checksums of a batch: most exchanges are one collective.
 _HEAD_BYTES = 4096
+_VALUE_CHARACTERS = 300
 Facts = Mapping[str, Any]
 
 
@@ -112,7 +113,11 @@ def _difference(field: str, values: list[str]) -> str | None:
         return None
     (common, most), (_, second) = counts.most_common(2)
     if most == second:  # no majority: nobody is the odd one
-        each = "; ".join(f"process {i} has {value}" for i, value in enumerate(values))
+        each = "; ".join(f"process {i} has {_cut(value)}" for i, value in enumerate(values))
         return f"{field}: {each}"
-    odd = "; ".join(f"process {i} has {v}" for i, v in enumerate(values) if v != common)
-    return f"{field}: {odd}; the other {most} have {common}"
+    odd = "; ".join(f"process {i} has {_cut(v)}" for i, v in enumerate(values) if v != common)
+    return f"{field}: {odd}; the other {most} have {_cut(common)}"
+
+
+def _cut(value: str) -> str:
+    return value if len(value) <= _VALUE_CHARACTERS else f"{value[:_VALUE_CHARACTERS]}…"

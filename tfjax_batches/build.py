@@ -86,7 +86,7 @@ def _open(config: BatchConfig) -> tfds.core.DatasetBuilder:
         return builder
     for turn in (jax.process_index() == 0, jax.process_index() != 0):
         run_together(lambda turn=turn: prepare(builder) if turn else None)  # type: ignore[misc]
-    return reopen(builder)
+    return run_together(lambda: reopen(builder))
 
 
 def _build_alone(
@@ -174,20 +174,27 @@ def _config_facts(config: BatchConfig) -> dict[str, Any]:
         "verify_crc",
     }
     names = [field.name for field in dataclasses.fields(config) if field.name not in may_differ]
-    return {name: getattr(config, name) for name in names}
+    facts = {name: getattr(config, name) for name in names}
+    facts["features"] = config.features and sorted(config.features)  # their order means nothing
+    return facts
 
 
 def _data_facts(loader: BatchLoader, source: Source) -> dict[str, Any]:
     """Return what dataset and sharding turned out to be, and the version of the order."""
-    return {
+    facts = {
         "dataset": source.name,
         "ranges": source.describe_ranges(),
         "mesh": loader.layout.mesh_shape,
-        "processes of devices": loader.layout.process_of_device,
         "spec": loader.layout.spec,
         "feature specs": loader.layout.feature_specs,
         "order version": ORDER_VERSION,
     }
+    for path, spec in loader.device_specs.items():
+        mesh = spec.sharding.mesh
+        facts["devices"] = [device.id for device in mesh.devices.flat]
+        facts["axis types"] = str(getattr(mesh, "axis_types", None))
+        facts[f"{path} on the device"] = [str(spec.dtype), spec.sharding.memory_kind]
+    return facts
 
 
 def _hide_accelerators_from_tensorflow() -> None:

@@ -9,6 +9,7 @@ here must be real types, not strings: `config_flags` reads them to choose a pars
 import dataclasses
 import enum
 import numbers
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -169,7 +170,10 @@ def _type_faults(config: BatchConfig) -> list[str]:
         value = getattr(config, name)
         if not isinstance(value, str):
             faults.append(f"{name} must be a string; got {value!r}.")
-    if not config.dataset:
+    data_dir = config.data_dir
+    if data_dir is not None and not (isinstance(data_dir, str | os.PathLike) and str(data_dir)):
+        faults.append(f"data_dir must name a folder, or be None; got {data_dir!r}.")
+    if config.dataset is None or (isinstance(config.dataset, str) and not config.dataset.strip()):
         faults.append(
             "dataset must name a TFDS dataset, a prepared folder or be a DatasetBuilder; "
             f"got {config.dataset!r}."
@@ -178,28 +182,32 @@ def _type_faults(config: BatchConfig) -> list[str]:
 
 
 def _number_faults(config: BatchConfig) -> list[str]:
-    # name -> (least value, may be None)
+    # name -> (least value, first value beyond, may be None)
     bounds = {
-        "global_batch_size": (1, False),
-        "seed": (0, False),
-        "num_epochs": (1, True),
-        "prefetch_depth": (0, False),
-        "prefetch_bytes": (1, True),
-        "group_size": (1, True),
-        "num_parallel_calls": (1, True),
-        "threadpool_size": (1, True),
-        "ram_budget_bytes": (1, True),
+        "global_batch_size": (1, 2**31, False),
+        "seed": (0, 2**63, False),
+        "num_epochs": (1, 2**31, True),
+        "prefetch_depth": (0, 2**31, False),
+        "prefetch_bytes": (1, 2**63, True),
+        "group_size": (1, 2**31, True),
+        # Each is a thread, or what one works on.
+        "num_parallel_calls": (1, 2**12, True),
+        "threadpool_size": (1, 2**12, True),
+        "ram_budget_bytes": (1, 2**63, True),
     }
     faults = []
-    for name, (least, optional) in bounds.items():
+    for name, (least, beyond, optional) in bounds.items():
         value = getattr(config, name)
         if optional and value is None:
             continue
         # bool is an Integral, and True is no batch size.
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
             faults.append(f"{name} must be an integer; got {value!r}.")
-        elif not least <= int(value) < 2**63:
-            faults.append(f"{name} must be at least {least} and below 2**63; got {value}.")
+        elif not least <= int(value) < beyond:
+            faults.append(
+                f"{name} must be at least {least} and below 2**{beyond.bit_length() - 1}; "
+                f"got {value}."
+            )
         else:
             setattr(config, name, int(value))
     return faults + _stall_faults(config)

@@ -188,7 +188,7 @@ def _check(
     timeout_seconds: float | None,
 ) -> None:
     """Raise `ConfigError` for arguments that describe no launch."""
-    if isinstance(command, str) or not command:
+    if isinstance(command, str) or not command or not all(isinstance(c, str) for c in command):
         raise ConfigError(
             "The command must be a program and its arguments, one string each; got "
             f"command={command!r}. Pass command=['python', 'train.py'], on the command line "
@@ -196,10 +196,10 @@ def _check(
         )
     counts = {"processes": processes, "devices_per_process": devices_per_process}
     for name, value in counts.items():
-        if value < 1:
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ConfigError(
                 "A launch needs at least one process, and one device in each; got "
-                f"{name}={value}. Pass {name}=1 or more."
+                f"{name}={value!r}. Pass {name}=1 or more."
             )
     if timeout_seconds is not None and not timeout_seconds > 0:
         raise ConfigError(
@@ -468,6 +468,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     # argparse treats "--" before a remainder differently from one Python to the next.
     cut = arguments.index("--") if "--" in arguments else len(arguments)
+    if "--" not in arguments and not {"-h", "--help"} & set(arguments):
+        _parser().error(
+            "the command to run comes after --, as in: --processes 4 -- python train.py"
+        )
     options = _parser().parse_args(arguments[:cut])
     try:
         return launch(arguments[cut + 1 :], **vars(options)).returncode

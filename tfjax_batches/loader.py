@@ -57,6 +57,11 @@ class BatchLoader:
     _transform: GroupTransform | None = None
 
     @property
+    def device_specs(self) -> Mapping[str, jax.ShapeDtypeStruct]:
+        """Global shape, dtype and sharding of each array of a batch, by path."""
+        return self._flat_spec
+
+    @property
     def element_spec(self) -> dict[str, Any]:
         """Global shape, dtype and sharding of each array of a batch; nested like a batch."""
         return _nest(self._flat_spec)
@@ -112,7 +117,7 @@ class BatchLoader:
         """Return a summary of dataset, order and layout, of a few lines."""
         steps = "endless" if self.num_steps is None else f"{self.num_steps} steps"
         return (
-            f"{self.config.dataset} {self.config.split}: {self.num_examples} examples, "
+            f"{self.fingerprint['dataset']} {self.config.split}: {self.num_examples} examples, "
             f"{steps}, {self.steps_per_epoch} per epoch\n{self.layout.describe()}"
         )
 

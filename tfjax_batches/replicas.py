@@ -44,8 +44,10 @@ def check_replicas(tree: Any) -> None:
         >>> check_replicas({"image": jax.numpy.zeros((8, 2))})
     """
     arrays: dict[str, jax.Array] = {}
-    everyone = gather(lambda: _read(tree, arrays))  # one dict a process: leaf path → _Checksums
-    _check_same_leaves([sorted(each) for each in everyone])
+    # One pair a process: leaf path → what array it is, leaf path → _Checksums.
+    replies = gather(lambda: _read(tree, arrays))
+    _check_alike([kinds for kinds, _ in replies])
+    everyone = [checksums for _, checksums in replies]
     mismatches = [
         mismatch
         for path, array in arrays.items()
@@ -62,8 +64,8 @@ def check_replicas(tree: Any) -> None:
         )
 
 
-def _read(tree: Any, arrays: dict[str, jax.Array]) -> dict[str, _Checksums]:
-    """Fill in `arrays` by leaf path; return the checksums of this process's shards."""
+def _read(tree: Any, arrays: dict[str, jax.Array]) -> tuple[dict[str, str], dict[str, _Checksums]]:
+    """Fill in `arrays` by leaf path; return what they are, and checksums of the local shards."""
     checksums: dict[str, _Checksums] = {}
     for keys, leaf in jax.tree_util.tree_leaves_with_path(tree):
         path = jax.tree_util.keystr(keys, simple=True, separator="/") or "the array"
@@ -88,7 +90,19 @@ def _read(tree: Any, arrays: dict[str, jax.Array]) -> dict[str, _Checksums]:
             for shard in leaf.addressable_shards
             if shard.device in replicated
         }
-    return checksums
+    return {path: _kind(array) for path, array in arrays.items()}, checksums
+
+
+def _kind(array: jax.Array) -> str:
+    """Describe what must be equal on all processes for their shards to be comparable."""
+    text = f"{array.dtype}{list(array.shape)}"
+    if jax.process_count() > 1 and array.is_fully_addressable:
+        return f"{text} on devices of one process"
+    spans = sorted(
+        (span, sorted(device.id for device in held)) for span, held in _replicas(array).items()
+    )
+    where = zlib.crc32(repr(spans).encode())
+    return f"{text} by {getattr(array.sharding, 'spec', array.sharding)} (placement {where:08x})"
 
 
 def _replicas(array: jax.Array) -> dict[_Span, list[jax.Device]]:
@@ -111,14 +125,20 @@ def _checksum(shard: jax.Array) -> str:
     return f"{zlib.crc32(data.data):08x}{zlib.adler32(data.data):08x}"
 
 
-def _check_same_leaves(paths_by_process: list[list[str]]) -> None:
-    first = paths_by_process[0]
-    for index, paths in enumerate(paths_by_process):
-        if paths != first:
-            only = sorted(set(paths) ^ set(first))
+def _check_alike(kinds_by_process: list[Mapping[str, str]]) -> None:
+    """Raise AgreementError unless all processes have the same leaves, placed alike."""
+    first = kinds_by_process[0]
+    for index, kinds in enumerate(kinds_by_process):
+        differing = [path for path in {**first, **kinds} if first.get(path) != kinds.get(path)]
+        if differing:
+            listed = "; ".join(
+                f"{path}: {first.get(path, 'missing')} on process 0, "
+                f"{kinds.get(path, 'missing')} on process {index}"
+                for path in sorted(differing)[:_MISMATCHES_SHOWN]
+            )
             raise AgreementError(
-                "check_replicas takes trees of the same leaves on all processes; processes 0 and "
-                f"{index} differ in {', '.join(only[:5])}. Pass the same tree everywhere."
+                "check_replicas takes trees of the same leaves, placed alike, on all processes; "
+                f"these differ: {listed}. Pass the same tree everywhere."
             )
 
 

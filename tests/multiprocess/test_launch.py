@@ -334,8 +334,9 @@ def test_bad_arguments_are_refused_by_name(kwargs, words):
 def test_command_line_prints_errors_without_traceback(capfd):
     assert main(["--processes", "0", "--", "true"]) == 2
     assert capfd.readouterr().err.startswith("launch: A launch needs at least one process")
-    assert main(["--processes", "2"]) == 2
-    assert "command=[]" in capfd.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["--processes", "2"])
+    assert "comes after --, as in: --processes 4 -- python" in capfd.readouterr().err
     assert main(["--processes", "2", "--", "no-such-program", "--help"]) == 127
     assert capfd.readouterr().err == (
         "launch: process 0 cannot be started: No such file or directory: 'no-such-program'.\n"

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.multiprocess
     ("processes", "devices", "held"),
     [
         (4, 1, ["a1_", "a5_", "a6_", "b4_"]),
-        (2, 1, ["a2_", "a5_", "a6_", "trees_of_other_leaves", "a_large_tree"]),
+        (2, 1, ["a2_", "a5_", "a6_", "trees_of_other_leaves", "arrays_placed", "a_large_tree"]),
         (2, 2, ["b1_", "b3_"]),
     ],
 )

@@ -29,6 +29,24 @@ def test_data_sharding_unknown_axis_is_refused() -> None:
         data_sharding(MESH, ("dta",))
 
 
+@pytest.mark.parametrize("axes", [None, 5, ("data", "data"), (3,)])
+def test_data_sharding_axes_of_another_kind_are_refused(axes: object) -> None:
+    with pytest.raises(LayoutError, match="data_axes names"):
+        data_sharding(MESH, axes)  # type: ignore[arg-type]
+
+
+def test_data_sharding_what_is_no_mesh_of_devices_is_refused() -> None:
+    for mesh in ("data", 5, jax.sharding.AbstractMesh((4,), ("data",))):
+        with pytest.raises(LayoutError, match=r"takes a Mesh of devices; got .*Write Mesh\("):
+            data_sharding(mesh)  # type: ignore[arg-type]
+
+
+def test_feature_sharding_keeps_the_memory_kind() -> None:
+    kind = jax.devices()[0].default_memory().kind
+    common = NamedSharding(MESH, PartitionSpec("data"), memory_kind=kind)
+    assert feature_sharding("x", (8, 3), common, {}).memory_kind == kind
+
+
 def test_feature_sharding_common_spec_is_cut_to_the_rank() -> None:
     common = NamedSharding(MESH, PartitionSpec("data", "model"))
     assert feature_sharding("label", (8,), common, {}).spec == PartitionSpec("data")
@@ -44,7 +62,7 @@ def test_feature_sharding_own_spec_longer_than_the_rank_is_refused() -> None:
 
 def test_feature_sharding_dim_that_axes_do_not_divide_is_refused() -> None:
     common = NamedSharding(MESH, PartitionSpec("data", "model"))
-    with pytest.raises(LayoutError, match=r"axes of a spec.*'x' is \[8, 3\].*feature_shardings"):
+    with pytest.raises(LayoutError, match=r"axes of a spec.*'x' is \[8, 3\].*another one"):
         feature_sharding("x", (8, 3), common, {})
 
 

@@ -160,7 +160,15 @@ def test_layout_of_4096_processes() -> None:
         ({"data": 4}, "data", 8, [0, 1], ["process index", "[2]", "int array"]),
         ({"data": 4}, "data", 8, [0, 1, 2, -1], ["process index >= 0", "int array"]),
         ({"data": 0}, "data", 8, 1, ["at least 1", "{'data': 0}"]),
-        ({"data": 4}, "data", 0, 1, ["positive", "got 0"]),
+        ({"data": "2"}, "data", 8, 1, ["integer sizes", "{'data': '2'}", "Write {'data'"]),
+        ("data=4", "data", 8, 1, ["mesh_shape maps axis names", "'data=4'"]),
+        ({"data": 99999999999}, "data", 8, 1, ["can be simulated", "99,999,999,999"]),
+        ({"data": 4}, None, 8, 1, ["an entry for each dim", "got None"]),
+        ({"data": 4}, "data", 8.0, 1, ["must be an integer", "got 8.0"]),
+        ({"data": 4}, "data", 2**40, 1, ["below 2**31"]),
+        ({"data": 4}, "data", 8, 1.5, ["process index", "int array"]),
+        ({"data": 4}, "data", 8, None, ["process index", "int array"]),
+        ({"data": 4}, "data", 0, 1, ["integer from 1", "got 0"]),
         ({"data": 4}, (3,), 8, 1, ["entries are None", "got 3", "mesh axes"]),
     ],
 )
@@ -171,6 +179,34 @@ def test_layout_that_cannot_be_is_refused(
         BatchLayout.simulate(mesh_shape, spec, rows, owners)
     for text in texts:
         assert text in str(caught.value)
+
+
+def test_simulate_process_indices_may_have_gaps() -> None:
+    layout = BatchLayout.simulate({"data": 2}, "data", 8, [0, 10**9])
+    assert layout.replica_groups == ((0,), (10**9,))
+    assert layout.rows(10**9).tolist() == [4, 5, 6, 7]
+    assert layout.rows(5).size == 0
+
+
+@pytest.mark.parametrize(
+    "sharding",
+    [
+        None,
+        "data",
+        PartitionSpec("data"),
+        Mesh(np.array(jax.devices()), ("data",)),
+        jax.sharding.SingleDeviceSharding(jax.devices()[0]),
+        NamedSharding(jax.sharding.AbstractMesh((4,), ("data",)), PartitionSpec("data")),
+    ],
+)
+def test_from_sharding_what_is_no_named_sharding_on_devices_is_refused(sharding: object) -> None:
+    good = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), PartitionSpec("data"))
+    with pytest.raises(LayoutError, match=r"NamedSharding on a Mesh of devices; sharding is"):
+        BatchLayout.from_sharding(sharding, 8)  # type: ignore[arg-type]
+    with pytest.raises(LayoutError, match=r"feature_shardings\['x'\] is .*Write NamedSharding"):
+        BatchLayout.from_sharding(good, 8, {"x": sharding})  # type: ignore[dict-item]
+    with pytest.raises(LayoutError, match="feature_shardings maps features to NamedShardings"):
+        BatchLayout.from_sharding(good, 8, [("x", good)])  # type: ignore[arg-type]
 
 
 def test_from_sharding_two_meshes_are_refused() -> None:

@@ -87,6 +87,7 @@ def test_open_builder_takes_builder_name_and_folder(numbers_folder: str) -> None
         ("mnits", ["'mnits' names none", "Did you mean 'mnist'?", "versioned folder"]),
         ("mnist:9.9.9", ["'mnist:9.9.9' cannot be built", "only: 3.0.1", "Correct"]),
         ("mnist/nothing", ["'mnist/nothing' cannot be built", "Correct"]),
+        ("digits/1.0.0", ["A version comes after a colon: digits:1.0.0."]),
         ("two words", ["'two words' cannot be built", "name[/config][:version]"]),
         ("/no/such/folder", ["holds dataset_info.json", "'/no/such/folder'", "no such folder"]),
     ],
@@ -104,6 +105,14 @@ def test_open_builder_unknown_dataset_is_named(
 def test_open_builder_folder_a_level_too_high_names_the_right_one(numbers_folder: str) -> None:
     with pytest.raises(DatasetNotFoundError, match=r"Below it are 1\.0\.0: name one of these"):
         open_builder(str(Path(numbers_folder).parent), None)
+
+
+def test_open_builder_a_bare_name_is_a_dataset_beside_a_folder_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "digits").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert open_builder("digits", str(tmp_path / "data")).info.name == "digits"
 
 
 def test_open_builder_builder_and_data_dir_is_refused(numbers_folder: str) -> None:
@@ -131,7 +140,7 @@ def test_open_source_unprepared_says_where_it_looked_and_what_to_run(tmp_path: P
 @pytest.mark.parametrize(
     ("split", "texts"),
     [
-        ("tran", ["'tran' is none of numbers/1.0.0", "Did you mean 'train'?", "test (23)"]),
+        ("tran", ["'tran' is none of numbers/1.0.0 (", "Did you mean 'train'?", "test (23)"]),
         ("train[:", ["'train[:' is none of", "train (23)", "'train[:90%]'"]),
         ("train[:0]", ["at least one example", "'train[:0]'", "train (23)"]),
     ],

@@ -24,14 +24,24 @@ def data_sharding(
     """
     if mesh is None:
         mesh = Mesh(np.array(jax.devices()), ("data",))
-    axes = (data_axes,) if isinstance(data_axes, str) else tuple(data_axes)
+    if not isinstance(mesh, Mesh):
+        raise LayoutError(
+            f"data_sharding takes a Mesh of devices; got {mesh!r}. "
+            "Write Mesh(np.array(jax.devices()), ('data',)), or leave it out."
+        )
+    axes = (data_axes,) if isinstance(data_axes, str) else data_axes
+    if not isinstance(axes, tuple | list) or len(set(axes)) < len(axes):
+        raise LayoutError(
+            f"data_axes names different axes of the mesh; got {data_axes!r}. "
+            f"Name some of {mesh.axis_names}."
+        )
     for axis in axes:
         if axis not in mesh.axis_names:
             raise LayoutError(
                 f"data_axes names axes of the mesh; {axis!r} is none of {mesh.axis_names}. "
-                f"{nearest_hint(axis, mesh.axis_names)}"
+                f"{nearest_hint(str(axis), mesh.axis_names)}"
             )
-    return NamedSharding(mesh, PartitionSpec(axes) if axes else PartitionSpec())
+    return NamedSharding(mesh, PartitionSpec(tuple(axes)) if axes else PartitionSpec())
 
 
 def feature_sharding(
@@ -56,7 +66,8 @@ def feature_sharding(
     """
     own = feature_shardings.get(path)
     if own is None:
-        own = NamedSharding(sharding.mesh, PartitionSpec(*tuple(sharding.spec)[: len(shape)]))
+        spec = PartitionSpec(*tuple(sharding.spec)[: len(shape)])
+        own = NamedSharding(sharding.mesh, spec, memory_kind=sharding.memory_kind)
     elif len(own.spec) > len(shape):
         raise LayoutError(
             "A spec has no more entries than its feature has dims; feature "
@@ -68,7 +79,7 @@ def feature_sharding(
     except ValueError as error:
         raise LayoutError(
             f"The axes of a spec entry divide its dim; feature {path!r} is {list(shape)}, its "
-            f"spec {own.spec} on {own.mesh}. Give it a sharding of its own in feature_shardings."
+            f"spec {own.spec} on {own.mesh}. Give it another one in feature_shardings."
         ) from error
     return own
 

@@ -10,8 +10,9 @@ each device; a JAX sharding is turned into these integers at the edge, in `from_
 import dataclasses
 import functools
 import math
+import numbers
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ SpecEntry = None | str | tuple[str, ...]
 Spec = tuple[SpecEntry, ...]
 
 _GROUPS_SHOWN = 8
+_MOST_DEVICES = 2**24
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,8 +62,11 @@ class BatchLayout:
     global_batch_size: int
 
     def __post_init__(self) -> None:
-        if self.global_batch_size < 1:
-            raise LayoutError(f"global_batch_size must be positive; got {self.global_batch_size}.")
+        if not _is_int(self.global_batch_size) or not 0 < self.global_batch_size < 2**31:
+            raise LayoutError(
+                "global_batch_size must be an integer from 1 and below 2**31; got "
+                f"{self.global_batch_size!r}. Give the rows of one step over all processes."
+            )
         check_spec(self.spec, self.mesh_shape, "sharding")
         self._check_divides(self.spec, "sharding")
         for feature, spec in self.feature_specs:
@@ -85,8 +90,16 @@ class BatchLayout:
         Raises:
             LayoutError: As for the class, or two meshes in one call.
         """
+        _check_sharding("sharding", sharding)
+        if not isinstance(feature_shardings or {}, Mapping):
+            raise LayoutError(
+                "feature_shardings maps features to NamedShardings; got "
+                f"{type(feature_shardings).__name__}. "
+                "Write {'tokens': NamedSharding(mesh, spec)}."
+            )
         own = dict(feature_shardings or {})
         for feature, other in own.items():
+            _check_sharding(f"feature_shardings[{feature!r}]", other)
             if other.mesh != sharding.mesh:
                 raise LayoutError(
                     "All shardings of a batch are on one mesh; "
@@ -121,12 +134,23 @@ class BatchLayout:
         Raises:
             LayoutError: As for the class, or devices that the mesh or the processes don't fit.
         """
+        if not isinstance(mesh_shape, Mapping) or not all(
+            isinstance(name, str) and _is_int(size) and size >= 1
+            for name, size in mesh_shape.items()
+        ):
+            raise LayoutError(
+                "mesh_shape maps axis names to integer sizes of at least 1; got "
+                f"{mesh_shape!r}. Write {{'data': 4, 'model': 2}}."
+            )
         shape = tuple(mesh_shape.values())
-        if any(size < 1 for size in shape):
-            raise LayoutError(f"Mesh axes have a size of at least 1; got {dict(mesh_shape)}.")
         devices = math.prod(shape)
+        if devices > _MOST_DEVICES:
+            raise LayoutError(
+                f"A mesh of up to {_MOST_DEVICES:,} devices can be simulated; got {devices:,} in "
+                f"{_mesh_text(tuple(mesh_shape.items()))}. Make it smaller."
+            )
         owners = np.asarray(process_of_device)
-        if owners.ndim == 0:
+        if owners.ndim == 0 and _is_int(process_of_device):
             if owners < 1 or devices % int(owners):
                 raise LayoutError(
                     f"Processes own equal numbers of devices; {int(owners)} processes cannot "
@@ -134,7 +158,7 @@ class BatchLayout:
                     "Give process_of_device as an array of the mesh's shape."
                 )
             owners = np.repeat(np.arange(int(owners)), devices // int(owners)).reshape(shape)
-        if owners.shape != shape or not np.issubdtype(owners.dtype, np.integer) or owners.min() < 0:
+        if owners.shape != shape or owners.dtype.kind not in "iu" or owners.min() < 0:
             raise LayoutError(
                 "process_of_device holds a process index >= 0 for each device of mesh "
                 f"{_mesh_text(tuple(mesh_shape.items()))}; got {owners.dtype}{list(owners.shape)}. "
@@ -177,11 +201,10 @@ class BatchLayout:
     def replica_groups(self) -> tuple[tuple[int, ...], ...]:
         """Processes that hold equal rows, in order of their first row."""
         groups: dict[tuple[int, bytes], list[int]] = {}
-        for process_index in range(self.process_count):
+        for process_index in sorted(set(self.process_of_device)):
             chunks = self._chunks(process_index)
-            if chunks.size:
-                key = (int(chunks[0]), chunks.tobytes())
-                groups.setdefault(key, []).append(process_index)
+            key = (int(chunks[0]), chunks.tobytes())
+            groups.setdefault(key, []).append(process_index)
         # Groups that start with one row stand in order of their first process.
         ordered = sorted(groups.items(), key=lambda item: (item[0][0], item[1][0]))
         return tuple(tuple(processes) for _, processes in ordered)
@@ -214,16 +237,17 @@ class BatchLayout:
 
     def _chunks(self, process_index: int) -> Int64Array:
         """Return the parts of the batch that a process holds, int64[n], rising."""
-        if not 0 <= process_index < self.process_count:
+        if not _is_int(process_index) or not 0 <= process_index < self.process_count:
             raise IndexError(
                 f"process_index lies in 0 <= index < {self.process_count}; got {process_index}."
             )
-        chunks, starts = self._chunks_by_process
-        return chunks[starts[process_index] : starts[process_index + 1]]
+        processes, chunks = self._chunks_by_process
+        start, stop = np.searchsorted(processes, [process_index, process_index + 1])
+        return chunks[start:stop]
 
     @functools.cached_property
     def _chunks_by_process(self) -> tuple[Int64Array, Int64Array]:
-        """All processes' chunks one after the other, and where each process's begin."""
+        """Process and chunk of each part that is held, both int64[n], by process, then chunk."""
         owners = np.array(self.process_of_device, np.int64)  # [devices]
         keys = []  # process * chunk_count + chunk
         for axes in {_dim0_axes(spec) for spec in (self.spec, *dict(self.feature_specs).values())}:
@@ -234,7 +258,7 @@ class BatchLayout:
             chunks = slices[:, np.newaxis] * per_slice + np.arange(per_slice)  # [n, per_slice]
             keys.append((processes[:, np.newaxis] * self._chunk_count + chunks).ravel())
         processes, chunks = np.divmod(np.unique(np.concatenate(keys)), self._chunk_count)
-        return chunks, np.searchsorted(processes, np.arange(self.process_count + 1))
+        return processes, chunks
 
     def _slice_of_device(self, axes: tuple[str, ...]) -> Int64Array:
         """Return which of the equal dim-0 slices each device holds, int64[devices]."""
@@ -269,8 +293,14 @@ def to_spec(spec: Iterable[SpecEntry]) -> Spec:
     """Return the entries of a `PartitionSpec` as plain tuples, strings and None.
 
     Raises:
-        LayoutError: An entry is none of these (`PartitionSpec.UNCONSTRAINED`, say).
+        LayoutError: An entry is none of these (`PartitionSpec.UNCONSTRAINED`, say), or the spec
+            leaves arrays unreduced.
     """
+    if not isinstance(spec, Iterable) or getattr(spec, "unreduced", None):
+        raise LayoutError(
+            f"A spec holds an entry for each dim, and no sums still to come; got {spec!r}. "
+            "Name the mesh axes that split each dim, as in PartitionSpec('data')."
+        )
     entries: list[SpecEntry] = []
     for entry in spec:
         if entry is None or isinstance(entry, str):
@@ -283,6 +313,25 @@ def to_spec(spec: Iterable[SpecEntry]) -> Spec:
                 "Name the mesh axes that split each dim."
             )
     return tuple(entries)
+
+
+def _check_sharding(owner: str, sharding: object) -> None:
+    """Raise LayoutError for what is no NamedSharding on a mesh of devices."""
+    mesh = getattr(sharding, "mesh", None)
+    try:
+        fits = hasattr(sharding, "spec") and hasattr(mesh, "devices")
+    except ValueError:  # an AbstractMesh has none
+        fits = False
+    if not fits:
+        raise LayoutError(
+            f"A sharding is a NamedSharding on a Mesh of devices; {owner} is "
+            f"{sharding!r}. Write NamedSharding(mesh, PartitionSpec('data'))."
+        )
+
+
+def _is_int(value: object) -> TypeGuard[int]:
+    # bool is an Integral, and True is no size.
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def check_spec(spec: Spec, mesh_shape: tuple[tuple[str, int], ...], owner: str) -> None:

@@ -15,6 +15,8 @@ from tfjax_batches.config import Remainder, Shuffle
 from tfjax_batches.errors import ConfigError
 from tfjax_batches.planning.order import Int64Array, permute
 
+_MOST_POSITIONS = 2**62  # of an endless run: they are computed in int64
+
 PADDING = -1
 """Stands for an example index on rows that hold no example."""
 
@@ -156,9 +158,12 @@ class BatchPlan:
         Raises:
             IndexError: There is no such step.
         """
+        stop = self.num_steps
+        if stop is None:
+            stop = _MOST_POSITIONS // self.global_batch_size
         for step in (steps[0], steps[-1]):
-            if step < 0 or (self.num_steps is not None and step >= self.num_steps):
-                raise IndexError(f"A step lies in 0 <= step < {self.num_steps}; got {step}.")
+            if not 0 <= step < stop:
+                raise IndexError(f"A step lies in 0 <= step < {stop}; got {step}.")
         firsts = np.array([self.position_of(step) for step in steps], np.int64)
         positions = firsts[:, np.newaxis] + rows  # [steps, n]
         epochs, places = np.divmod(positions, self.epoch_length)

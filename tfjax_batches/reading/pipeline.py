@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfjax_batches.config import BatchConfig, Remainder
+from tfjax_batches.errors import FeatureError
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.plan import PADDING, BatchPlan
 from tfjax_batches.reading.decode import Decoder
@@ -21,6 +22,7 @@ from tfjax_batches.reading.rows import UNROLL_LIMIT
 
 MASK = "_mask"
 ID = "_id"
+RESERVED = (ID, MASK, "_host")
 
 GroupFeatures = dict[str, tf.Tensor]
 GroupTransform = Callable[[GroupFeatures, tf.Tensor, tf.Tensor], GroupFeatures]
@@ -28,8 +30,17 @@ GroupTransform = Callable[[GroupFeatures, tf.Tensor, tf.Tensor], GroupFeatures]
 
 
 def batch_specs(config: BatchConfig, decoder: Decoder, num_examples: int) -> dict[str, FeatureSpec]:
-    """Return the spec per row of each entry of a batch, by path, sorted."""
+    """Return the spec per row of each entry of a batch, by path, sorted.
+
+    Raises:
+        FeatureError: The dataset has a feature of a name that batches use themselves.
+    """
     specs = dict(decoder.specs)
+    if taken := [path for path in specs if path.split("/")[0] in RESERVED]:
+        raise FeatureError(
+            f"Batches use the names {', '.join(RESERVED)} themselves; the dataset has "
+            f"{', '.join(taken)}. Leave these out with features=(…)."
+        )
     if config.with_ids:
         specs[ID] = FeatureSpec(shape=(), dtype=_id_dtype(num_examples))
     if config.remainder is Remainder.PAD:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import tensorflow_datasets as tfds
 
+from tfjax_batches.errors import DatasetNotFoundError
 from tfjax_batches.reading.source import data_root
 
 
@@ -15,12 +16,22 @@ def prepare(builder: tfds.core.DatasetBuilder) -> None:
     """Download and prepare the dataset unless its files are there.
 
     Processes of one machine may call it at a time: one writes, the others find its result.
+
+    Raises:
+        DatasetNotFoundError: The folder cannot be written to.
     """
     if is_prepared(builder):
         return
-    with _machine_lock(data_root(builder), builder.info.name):
-        if not is_prepared(builder):
-            builder.download_and_prepare()
+    root = data_root(builder)
+    try:
+        with _machine_lock(root, builder.info.name):
+            if not is_prepared(builder):
+                builder.download_and_prepare()
+    except OSError as error:
+        raise DatasetNotFoundError(
+            f"prepare=True writes the dataset to its data_dir; {root} cannot be written to: "
+            f"{error}. Give another data_dir, or prepare {builder.info.full_name} elsewhere."
+        ) from error
 
 
 def is_prepared(builder: tfds.core.DatasetBuilder) -> bool:
@@ -39,6 +50,9 @@ def reopen(builder: tfds.core.DatasetBuilder) -> tfds.core.DatasetBuilder:
 
 @contextmanager
 def _machine_lock(data_dir: str, name: str) -> Iterator[None]:
+    if "://" in data_dir:  # no file system of this machine: nothing to lock there
+        yield
+        return
     os.makedirs(data_dir, exist_ok=True)
     with open(os.path.join(data_dir, f".{name}.tfjax_batches.lock"), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed, or the process dies

@@ -5,11 +5,13 @@ import dataclasses
 import enum
 import functools
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 import tensorflow_datasets as tfds
 
 # Imported for its effect on TFDS: the name "digits" is known from here on.
@@ -174,9 +176,16 @@ def check_prepared(builder: tfds.core.DatasetBuilder) -> None:
         f"A dataset is prepared before it is read; {builder.info.full_name} is not: looked in "
         f"{os.fspath(builder.data_path)}. {_prepared_siblings(builder)}"
         "Pass prepare=True, or run "
-        f"`python -c \"import tensorflow_datasets as tfds; tfds.builder('{name}', "
-        f"data_dir='{data_root(builder)}').download_and_prepare()\"`; or give data_dir."
+        f'`python -c "import tensorflow_datasets as tfds{_module_of(builder)}; '
+        f"tfds.builder('{name}', data_dir='{data_root(builder)}').download_and_prepare()\"`; "
+        "or give data_dir."
     )
+
+
+def _module_of(builder: tfds.core.DatasetBuilder) -> str:
+    """Return what to import too, for a dataset that TFDS does not know by itself."""
+    module = type(builder).__module__
+    return "" if module.startswith("tensorflow_datasets.") else f", {module}"
 
 
 def data_root(builder: tfds.core.DatasetBuilder) -> str:
@@ -187,14 +196,16 @@ def data_root(builder: tfds.core.DatasetBuilder) -> str:
 
 
 def _looks_like_folder(name: str) -> bool:
-    return name.startswith(("/", "~", ".")) or "://" in name or os.path.isdir(name)
+    # A bare name is a dataset, also where a folder of the same name happens to lie.
+    prepared = "/" in name and os.path.exists(os.path.join(name, "dataset_info.json"))
+    return name.startswith(("/", "~", ".")) or "://" in name or prepared
 
 
 def _open_folder(name: str) -> tfds.core.DatasetBuilder:
     folder = os.path.expanduser(name)
     try:
         return tfds.builder_from_directory(folder)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, tf.errors.OpError) as error:
         raise DatasetNotFoundError(
             "A dataset folder is the versioned one, which holds dataset_info.json; "
             f"dataset={name!r} does not. {_folder_hint(folder)}"
@@ -237,12 +248,20 @@ def _tfds_errors(what: str, name: str, data_dir: str | None) -> Iterator[None]:
             f"{tried}. {nearest_hint(name, known)} Import the module that defines the builder, "
             "or give a versioned folder."
         ) from error
-    except (ValueError, AssertionError, TypeError) as error:
-        reason = str(error).strip().splitlines()[0]
+    # TFDS has no error of its own for these, and imports the dataset's module meanwhile.
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0].removesuffix(":")
         raise DatasetNotFoundError(
             f"dataset is 'name[/config][:version]' of a TFDS dataset; {what} cannot be built: "
-            f"{reason} Correct the name, config or version."
+            f"{reason}. {_version_hint(what)}Correct the name, config or version."
         ) from error
+
+
+def _version_hint(what: str) -> str:
+    """Say how a version is written, where it was written like a config."""
+    if found := re.search(r"'([^']*)/(\d+\.\d+\.\d+)'", what):
+        return f"A version comes after a colon: {found[1]}:{found[2]}. "
+    return ""
 
 
 def _split_info(builder: tfds.core.DatasetBuilder, split: str) -> tfds.core.SplitInfo:
@@ -251,8 +270,10 @@ def _split_info(builder: tfds.core.DatasetBuilder, split: str) -> tfds.core.Spli
     except (KeyError, ValueError, AssertionError, TypeError) as error:
         base, known = split.split("[")[0], builder.info.splits
         hint = "" if base in known else f"{nearest_hint(base, known)} "
+        reason = str(error).strip("'\"").splitlines()[0][:120]
         raise SplitError(
-            f"split is a TFDS split expression; {split!r} is none of {builder.info.full_name}. "
+            f"split is a TFDS split expression; {split!r} is none of {builder.info.full_name} "
+            f"({reason}). "
             f"{hint}{_known_splits(builder)}"
         ) from error
 

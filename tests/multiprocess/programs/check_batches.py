@@ -99,6 +99,15 @@ def check_odd_seed_is_named() -> None:
         tjb.build("digits", global_batch_size=ROWS, seed=int(jax.process_index() == 1))
 
 
+def check_odd_device_order_is_named(folder: str) -> None:
+    devices = np.array(jax.devices())
+    if jax.process_index() == 0:
+        devices = devices[[1, 0, 2, 3]]
+    sharding = NamedSharding(Mesh(devices, ("data",)), PartitionSpec("data"))
+    with pytest.raises(tjb.AgreementError, match="devices: process 0 has"):
+        tjb.build(folder, sharding, global_batch_size=ROWS)
+
+
 def main() -> None:
     launch.initialize()
     folder, empty = sys.argv[1:]
@@ -108,6 +117,7 @@ def main() -> None:
     if jax.process_count() > 1:
         check_failure_of_one_process_reaches_all(folder, empty)
         check_odd_seed_is_named()
+        check_odd_device_order_is_named(folder)
 
 
 if __name__ == "__main__":

@@ -157,10 +157,20 @@ def b4_loading_goes_on_while_the_others_are_stopped(folder: str) -> None:
 def trees_of_other_leaves_are_an_error_not_a_hang(folder: str) -> None:
     del folder
     leaf = jax.numpy.ones(3)
-    with pytest.raises(tjb.AgreementError, match=r"same leaves.*differ in b"):
+    with pytest.raises(tjb.AgreementError, match=r"same leaves.*b: missing on process 0"):
         tjb.check_replicas({"a": leaf} if jax.process_index() == 0 else {"a": leaf, "b": leaf})
     with pytest.raises((tjb.ConfigError, tjb.AgreementError), match="arrays on devices; a is a"):
         tjb.check_replicas({"a": leaf} if jax.process_index() == 0 else {"a": np.ones(3)})
+
+
+def arrays_placed_otherwise_are_an_error_on_all(folder: str) -> None:
+    del folder
+    mesh = mesh_of(data=len(jax.devices()))
+    specs = [PartitionSpec("data"), PartitionSpec()]
+    sharding = NamedSharding(mesh, specs[jax.process_index()])
+    array = jax.make_array_from_callback((4,), sharding, lambda index: np.arange(4)[index])
+    with pytest.raises(tjb.AgreementError, match=r"placed alike.*these differ: x: int\d+\[4\] by"):
+        tjb.check_replicas({"x": array})
 
 
 def a_large_tree_needs_more_than_one_message(folder: str) -> None:
@@ -184,6 +194,7 @@ SCENARIOS: dict[tuple[int, int], list[Callable[[str], None]]] = {
         a5_an_array_replicated_over_all_processes,
         a6_each_feature_lands_as_its_spec_says,
         trees_of_other_leaves_are_an_error_not_a_hang,
+        arrays_placed_otherwise_are_an_error_on_all,
         a_large_tree_needs_more_than_one_message,
     ],
     (2, 2): [
