@@ -50,4 +50,6 @@ def test_two_thousand_batches_of_8_mb_leave_memory_flat_and_close_gives_all_back
         del batch
     gc.collect()
     assert len(jax.live_arrays()) == live_before
-    assert max(resident) - min(resident) <= 0.1 * resident[0]
+    # Of the batches of the buffer and the one in hand any number may be there when it is looked.
+    in_flight = 4 * ROWS * WIDTH * 4
+    assert max(resident) - min(resident) <= 0.1 * resident[0] + in_flight
