@@ -56,11 +56,15 @@ def test_program_ends_with_live_iterators_one_of_them_blocked(
         assert word not in errors
 
 
-def test_program_ends_while_tf_data_reads(numbers_folder: str) -> None:
-    process = start("end_with_live_pipeline.py", numbers_folder)
+@pytest.mark.parametrize(("ending", "returncode"), [("exit", 3), ("error", 1)])
+def test_program_ends_while_tf_data_reads(
+    numbers_folder: str, ending: str, returncode: int
+) -> None:
+    process = start("end_with_live_pipeline.py", numbers_folder, ending)
     _, errors = process.communicate(timeout=HANG_SECONDS)
-    assert process.returncode == 3, errors
-    for word in ("Traceback", "terminate", "Fatal", "FATAL", "Exception ignored", "W0000"):
+    assert process.returncode == returncode, errors
+    assert ("RecordError: It is damaged." in errors) == (ending == "error"), errors
+    for word in ("terminate", "Fatal", "FATAL", "Timeout", "Exception ignored"):
         assert word not in errors
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host batches of one iteration, which another thread can bring to an early end."""
 
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -44,7 +45,7 @@ class HostBatches(Iterator[Mapping[str, npt.NDArray[np.generic]]]):
             tf.errors.OpError: The step failed for another reason.
         """
         try:
-            arrays: Mapping[str, npt.NDArray[np.generic]] = next(self._arrays)
+            arrays = self._next_arrays()
         # TensorFlow quotes the bytes of a bad record in its message, and fails to make text of it.
         except (tf.errors.OpError, UnicodeDecodeError) as error:
             if (cause := self._explain(self.step)) is None:
@@ -52,6 +53,17 @@ class HostBatches(Iterator[Mapping[str, npt.NDArray[np.generic]]]):
                 raise
             raise cause from error
         self.step += 1
+        return arrays
+
+    def _next_arrays(self) -> Mapping[str, npt.NDArray[np.generic]]:
+        try:
+            arrays: Mapping[str, npt.NDArray[np.generic]] = next(self._arrays)
+        except BaseException as error:
+            # It is over, but the threads of tf.data would read on, and keep the interpreter from
+            # its end, as long as anything holds the iterator: the frames of a traceback do.
+            self._arrays = iter(())
+            traceback.clear_frames(error.__traceback__)
+            raise
         return arrays
 
     def stop(self) -> None:

@@ -1,30 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends while tf.data reads for iterators that nobody has closed. Argument: folder of `Numbers`.
+"""Ends while tf.data reads for iterators that nobody has closed.
 
-Without a handler at exit this hangs or aborts: a reader that is in Python when the interpreter goes
-away never returns, and TensorFlow waits for it.
+Arguments: the folder of `Numbers`, and how it ends. Without care this hangs or aborts: a reader
+that is in Python when the interpreter goes away never returns, and TensorFlow waits for it.
 """
 
 import dataclasses
 import faulthandler
 import sys
 
+import numpy as np
+
 import tfjax_batches as tjb
 from tests.made_datasets import SlowReader
 
+BAD_EXAMPLE = 8  # the first of step 1
 
-def main(folder: str) -> None:
-    faulthandler.dump_traceback_later(60, exit=True)
-    loader = tjb.build(folder, global_batch_size=8)
-    loader = dataclasses.replace(loader, _reader=SlowReader(loader._reader, seconds=0.1))
+
+class DamagedReader(SlowReader):
+    """Fails on one example at once, and is slow on those after it."""
+
+    def read(self, examples: np.ndarray) -> np.ndarray:
+        if examples[0] == BAD_EXAMPLE:
+            raise tjb.RecordError("It is damaged.")
+        return super().read(examples) if examples[0] > BAD_EXAMPLE else self._reader.read(examples)
+
+
+def leave_live(loader: tjb.BatchLoader) -> None:
+    """Leave a buffered, a synchronous and a host iterator in the midst of reading."""
+    reading = dataclasses.replace(loader, _reader=SlowReader(loader._reader, seconds=0.1))
     synchronous = dataclasses.replace(loader.config, prefetch_depth=0)
     global live
-    live = [iter(loader), iter(dataclasses.replace(loader, config=synchronous))]
-    live.append(loader.host_batches())
+    live = [iter(reading), iter(dataclasses.replace(reading, config=synchronous))]
+    live.append(reading.host_batches())
     for batches in live:
         next(batches)
+
+
+def fail(loader: tjb.BatchLoader) -> None:
+    """Leave with an error, whose traceback goes through the pipeline."""
+    for _ in iter(dataclasses.replace(loader, _reader=DamagedReader(loader._reader, seconds=3))):
+        pass
+
+
+def main(folder: str, ending: str) -> None:
+    faulthandler.dump_traceback_later(60, exit=True)
+    loader = tjb.build(folder, global_batch_size=8, shuffle="none")
+    if ending == "error":
+        fail(loader)
+    leave_live(loader)
     sys.exit(3)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
