@@ -415,22 +415,6 @@ def test_build_bad_input_is_one_clear_error_before_any_read(
     assert isinstance(caught.value, tjb.BatchesError)
 
 
-def test_build_names_that_batches_use_are_refused(tmp_path: Path) -> None:
-    features = tfds.features.FeaturesDict({"_id": np.int64, "x": np.int64})
-    tfds.dataset_builders.store_as_tfds_dataset(
-        name="taken",
-        version="1.0.0",
-        data_dir=str(tmp_path),
-        features=features,
-        split_datasets={"train": [{"_id": i, "x": i} for i in range(8)]},
-    )
-    with pytest.raises(
-        tjb.FeatureError, match=r"use the names _id, _mask, _host.* has _id\. Leave"
-    ):
-        tjb.build("taken", data_dir=str(tmp_path), global_batch_size=4)
-    tjb.build("taken", data_dir=str(tmp_path), global_batch_size=4, features=("x",))
-
-
 def test_plan_step_and_dataset_take_only_steps_that_exist(numbers_folder: str) -> None:
     loader = tjb.build(numbers_folder, global_batch_size=8)
     with pytest.raises(IndexError, match="A step lies in 0 <= step"):
