@@ -1,144 +1,182 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures this loader beside the usual ways, as ratios within one run.
 
-    python scripts/bench.py [--rounds 5] [--seconds 3] [--quick] [--json FILE]
+    python scripts/bench.py [WORKLOAD ...] [--engines A,B] [--rounds 5] [--seconds 3] [--json FILE]
+    python scripts/bench.py --quick       # small data, one short round: to see that it runs
 
-The machine is shared: engines take turns, and medians over rounds are what counts.
+Engines take turns, each in a process of its own, for several rounds: the machine may be shared,
+and medians and ratios are what counts. `limit` is parsing and decoding alone, of records in
+memory. The datasets are made on the first run, in --data_dir. Needs the `bench` extra.
 """
 
 import argparse
-import collections
-import dataclasses
 import json
 import os
+import resource
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
-# Before JAX starts: a 2 × 2 mesh on any machine.
-os.environ["JAX_PLATFORMS"] = "cpu"
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+NAMES = ("tabular", "tokens", "small_png", "jpeg")
+ENGINES = ("tfjax_batches", "tfds", "clu", "grain_map", "grain_loader", "limit")
+PEERS = ENGINES[1:-1]
+WARM_UP_SECONDS = 2.0
+TURN_TIMEOUT_SECONDS = 1200  # the first turn of a workload makes its dataset
 
-import jax
-import numpy as np
-import tensorflow as tf
-import tensorflow_datasets as tfds
-from absl import logging
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-
-import tfjax_batches as tjb
-
-BATCH_SIZE = 256
-SHUFFLE_BUFFER = 1_000
-WARM_UP_BATCHES = 20
+Results = dict[str, dict[str, list[dict[str, float]]]]
+"""workload → engine → a result per round."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
-    """A prepared dataset and the features to read of it."""
+def measure(engine: str, name: str, options: argparse.Namespace) -> dict[str, float]:
+    """Return what one turn of an engine measured; runs in a process of its own."""
+    # Here: the parent process needs neither, and JAX reads its flags once.
+    import bench_engines
+    import bench_workloads
+    import jax
 
-    dataset: str
-    split: str
-
-
-def our_batches(workload: Workload, sharding: NamedSharding) -> Iterator[Any]:
-    """Yield batches of this library, endless, in a global shuffle."""
-    loader = tjb.build(
-        workload.dataset, sharding, split=workload.split, global_batch_size=BATCH_SIZE, prepare=True
-    )
-    return iter(loader)
-
-
-def tfds_batches(workload: Workload, sharding: NamedSharding, cached: bool) -> Iterator[Any]:
-    """Yield batches as most write it: load, shuffle buffer, batch, and a two-deep deque.
-
-    Args:
-        workload: What to read.
-        sharding: Of every feature.
-        cached: Whether TFDS may keep the records of a small dataset in memory, as by default.
-    """
-    dataset = tfds.load(
-        workload.dataset,
-        split=workload.split,
-        shuffle_files=True,
-        read_config=tfds.ReadConfig(try_autocache=cached),
-    )
-    dataset = dataset.shuffle(SHUFFLE_BUFFER).repeat().batch(BATCH_SIZE, drop_remainder=True)
-    host_batches = dataset.prefetch(tf.data.AUTOTUNE).as_numpy_iterator()
-
-    def to_device() -> Any:
-        return jax.tree.map(
-            lambda x: jax.make_array_from_process_local_data(sharding, x), next(host_batches)
-        )
-
-    ready = collections.deque(to_device() for _ in range(2))
-    while True:
-        batch = ready.popleft()
-        ready.append(to_device())
-        yield batch
+    workload = bench_workloads.WORKLOADS[name]
+    if options.quick:
+        workload = bench_workloads.quick(workload)
+    seconds = 0.3 if options.quick else options.seconds
+    if engine == "limit":
+        return {"rate": bench_engines.measure_limit(workload, options.data_dir, seconds)}
+    make_batches = bench_engines.ENGINES[engine](workload, options.data_dir)
+    start = time.perf_counter()
+    batches = make_batches()
+    jax.block_until_ready(next(batches))
+    first_seconds = time.perf_counter() - start
+    count_batches(batches, 0.1 if options.quick else WARM_UP_SECONDS)
+    rate = count_batches(batches, seconds) * workload.batch_size
+    peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    batches.close()
+    return {"rate": rate, "first_seconds": first_seconds, "peak_mb": peak_bytes / 1e6}
 
 
-def examples_per_second(batches: Iterator[Any], seconds: float) -> float:
-    """Return the rate of whole batches that are ready on all devices."""
-    deadline = time.perf_counter() + seconds
+def count_batches(batches: Any, seconds: float) -> float:
+    """Return batches a second that are ready on all devices."""
+    import jax
+
     start, count = time.perf_counter(), 0
-    while time.perf_counter() < deadline:
+    while time.perf_counter() < start + seconds:
         jax.block_until_ready(next(batches))
         count += 1
-    return count * BATCH_SIZE / (time.perf_counter() - start)
+    return count / (time.perf_counter() - start)
 
 
-def bench_engines(workload: Workload, rounds: int, seconds: float) -> dict[str, list[float]]:
-    """Return examples/s of each engine in each round; engines take turns."""
-    mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
-    sharding = NamedSharding(mesh, PartitionSpec("data"))
-    engines: dict[str, Callable[[], Any]] = {
-        "tfjax_batches": lambda: our_batches(workload, sharding),
-        "tfds": lambda: tfds_batches(workload, sharding, cached=True),
-        "tfds, from files": lambda: tfds_batches(workload, sharding, cached=False),
+def run_turn(
+    engine: str, names: list[str], options: argparse.Namespace
+) -> dict[str, dict[str, float]]:
+    """Return what an engine measured on some workloads, from a process of its own."""
+    command = [sys.executable, __file__, *names, "--turn", engine, "--data_dir", options.data_dir]
+    command += ["--seconds", str(options.seconds), *(["--quick"] if options.quick else [])]
+    environment = {
+        # Before JAX starts: a 2 × 2 mesh on any machine.
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
     }
-    rates: dict[str, list[float]] = {name: [] for name in engines}
-    for _ in range(rounds):
-        for name, make in engines.items():
-            batches = make()
-            for _ in range(WARM_UP_BATCHES):
-                next(batches)
-            rates[name].append(examples_per_second(batches, seconds))
-            batches.close()
-    return rates
+    done = subprocess.run(
+        command,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=TURN_TIMEOUT_SECONDS,
+    )
+    if done.returncode:
+        sys.exit(f"{engine} on {', '.join(names)} failed:\n{done.stderr[-4000:]}")
+    results: dict[str, dict[str, float]] = json.loads(done.stdout.splitlines()[-1])
+    return results
 
 
-def print_table(workload: str, rates: dict[str, list[float]]) -> None:
-    """Print median, spread and ratio to the first engine, a line an engine."""
-    ours = statistics.median(rates["tfjax_batches"])
-    print(f"\n{workload}: examples/s to 2 × 2 CPU devices, batch {BATCH_SIZE}, shuffled")
-    print(f"{'engine':18} {'median':>10} {'lowest':>10} {'highest':>10}   ours is")
-    for name, values in rates.items():
-        median = statistics.median(values)
-        print(
-            f"{name:18} {median:10,.0f} {min(values):10,.0f} {max(values):10,.0f}"
-            f"   {ours / median:.2f} ×"
-        )
+def run_rounds(options: argparse.Namespace) -> Results:
+    """Return all results; engines take turns."""
+    results: Results = {name: {e: [] for e in options.engines} for name in options.workloads}
+    # Memory is measured a process, so each workload has one; --quick has no time for that.
+    runs = [options.workloads] if options.quick else [[name] for name in options.workloads]
+    for names in runs:
+        for number in range(1 if options.quick else options.rounds):
+            for engine in options.engines:
+                for name, result in run_turn(engine, names, options).items():
+                    results[name][engine].append(result)
+                    line = f"{name} round {number + 1} {engine}: {result['rate']:,.0f}/s"
+                    print(line, file=sys.stderr, flush=True)
+    return results
+
+
+def ratios_of(engines: dict[str, list[dict[str, float]]]) -> dict[str, float]:
+    """Return our median rate against that of the best peer and of the limit."""
+    medians = {
+        engine: statistics.median(result["rate"] for result in each)
+        for engine, each in engines.items()
+    }
+    ours = medians.get("tfjax_batches", float("nan"))
+    best = max((medians[peer] for peer in PEERS if peer in medians), default=float("nan"))
+    return {"best_peer": ours / best, "limit": ours / medians.get("limit", float("nan"))}
+
+
+def print_table(name: str, engines: dict[str, list[dict[str, float]]]) -> None:
+    """Print median, spread, first batch and memory of each engine, and the ratios."""
+    print(f"\n{name}: examples/s on 2 × 2 CPU devices, shuffled")
+    print(
+        f"{'engine':14} {'median':>9} {'lowest':>9} {'highest':>9} {'ours is':>9}"
+        f" {'first batch':>12} {'peak memory':>12}"
+    )
+    ours = statistics.median(r["rate"] for r in engines.get("tfjax_batches", [{"rate": 0.0}]))
+    for engine, results in engines.items():
+        rates = [result["rate"] for result in results]
+        median = statistics.median(rates)
+        line = f"{engine:14} {median:9,.0f} {min(rates):9,.0f} {max(rates):9,.0f}"
+        line += f" {ours / median:7.2f} ×"
+        if engine != "limit":
+            first = statistics.median(result["first_seconds"] for result in results)
+            peak = statistics.median(result["peak_mb"] for result in results)
+            line += f" {first:10.2f} s {peak:9,.0f} MB"
+        print(line)
+    ratios = ratios_of(engines)
+    print(f"{ratios['best_peer']:.2f} × the best peer, {ratios['limit']:.2f} of the limit")
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return the options, with lists made of comma-separated texts."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(NAMES)}")
+    parser.add_argument("--engines", default=",".join(ENGINES), help="joined by commas")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each engine")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of each turn")
+    parser.add_argument("--quick", action="store_true", help="small data, one short round")
+    parser.add_argument("--json", metavar="FILE", help="also write all results here")
+    default = os.path.join(tempfile.gettempdir(), "tfjax_batches_bench")
+    parser.add_argument("--data_dir", default=default, help="of the datasets that are made")
+    parser.add_argument("--turn", metavar="ENGINE", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    options.engines = options.engines.split(",")
+    options.workloads = options.workloads or list(NAMES)
+    for given, known in ((options.workloads, NAMES), (options.engines, ENGINES)):
+        if unknown := sorted(set(given) - set(known)):
+            parser.error(f"{unknown[0]!r} is none of {', '.join(known)}")
+    return options
 
 
 def main() -> None:
-    """Run all workloads and print their tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each engine")
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each turn")
-    parser.add_argument("--quick", action="store_true", help="one short round, to see that it runs")
-    parser.add_argument("--json", metavar="FILE", help="also write the rates here")
-    options = parser.parse_args()
-    rounds, seconds = (1, 0.2) if options.quick else (options.rounds, options.seconds)
-    logging.set_verbosity(logging.ERROR)
-    results = {"digits": bench_engines(Workload(dataset="digits", split="train"), rounds, seconds)}
-    for workload, rates in results.items():
-        print_table(workload, rates)
+    """Run all turns and print the tables."""
+    options = parse_arguments()
+    if options.turn:
+        measured = {name: measure(options.turn, name, options) for name in options.workloads}
+        print(json.dumps(measured), flush=True)
+        return
+    results = run_rounds(options)
+    for name, engines in results.items():
+        print_table(name, engines)
     if options.json:
+        content = {
+            name: {"ratios": ratios_of(engines), "engines": engines}
+            for name, engines in results.items()
+        }
         with open(options.json, "w") as file:
-            json.dump(results, file, indent=2)
+            json.dump(content, file, indent=2)
 
 
 if __name__ == "__main__":

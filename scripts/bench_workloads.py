@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The datasets that bench.py reads, made once, as TFRecord and as ArrayRecord files."""
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+SEQUENCE = 512
+PHOTO_SHAPE = (375, 500, 3)
+CROP = 224
+NUM_FILES = 8
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A kind of dataset.
+
+    Attributes:
+        name: Its name.
+        num_examples: Examples.
+        batch_size: Rows of a batch.
+        seed: Of the made examples.
+    """
+
+    name: str
+    num_examples: int
+    batch_size: int
+    seed: int = 0
+
+
+WORKLOADS = {
+    workload.name: workload
+    for workload in (
+        Workload(name="tabular", num_examples=200_000, batch_size=256),
+        Workload(name="tokens", num_examples=40_000, batch_size=256),
+        Workload(name="small_png", num_examples=60_000, batch_size=256),
+        Workload(name="jpeg", num_examples=3_000, batch_size=64),
+    )
+}
+
+
+def quick(workload: Workload) -> Workload:
+    """Return a small copy, to see that all runs."""
+    return dataclasses.replace(workload, num_examples=4 * workload.batch_size)
+
+
+def prepare(workload: Workload, data_dir: str, file_format: str) -> str:
+    """Write the dataset where it is missing; return its versioned folder."""
+    folder = os.path.join(data_dir, f"{file_format}-{workload.num_examples}")
+    builder = _BUILDERS[workload.name](workload=workload, data_dir=folder, file_format=file_format)
+    builder.download_and_prepare(download_config=tfds.download.DownloadConfig(num_shards=NUM_FILES))
+    return os.fspath(builder.data_path)
+
+
+class _Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+    """Writes the examples of a workload."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    FEATURES: ClassVar[dict[str, Any]]
+
+    def __init__(self, *, workload: Workload, **kwargs: Any) -> None:
+        self._workload = workload
+        super().__init__(**kwargs)
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        return tfds.core.DatasetInfo(
+            builder=self, features=tfds.features.FeaturesDict(self.FEATURES)
+        )
+
+    def _split_generators(self, dl_manager: Any) -> dict[str, Any]:
+        return {"train": self._generate_examples()}
+
+    def _generate_examples(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        random = np.random.default_rng(self._workload.seed)
+        return enumerate(self.make_examples(random, self._workload.num_examples))
+
+    def make_examples(self, random: np.random.Generator, count: int) -> Iterator[dict[str, Any]]:
+        """Yield `count` examples."""
+        raise NotImplementedError
+
+
+class Tabular(_Builder, skip_registration=True):
+    """Rows of numbers."""
+
+    FEATURES: ClassVar[dict[str, Any]] = {
+        "row": tfds.features.Tensor(shape=(64,), dtype=np.float32),
+        "label": np.int64,
+    }
+
+    def make_examples(self, random: np.random.Generator, count: int) -> Iterator[dict[str, Any]]:
+        """See base class."""
+        for number in range(count):
+            yield {"row": random.normal(size=64).astype(np.float32), "label": number % 10}
+
+
+class Tokens(_Builder, skip_registration=True):
+    """Tokens of a vocabulary of 32,000."""
+
+    FEATURES: ClassVar[dict[str, Any]] = {
+        "tokens": tfds.features.Tensor(shape=(SEQUENCE,), dtype=np.int32)
+    }
+
+    def make_examples(self, random: np.random.Generator, count: int) -> Iterator[dict[str, Any]]:
+        """See base class."""
+        for _ in range(count):
+            yield {"tokens": random.integers(0, 32_000, SEQUENCE, np.int32)}
+
+
+class SmallPng(_Builder, skip_registration=True):
+    """Handwritten digits, scaled to 28 × 28 and shifted."""
+
+    FEATURES: ClassVar[dict[str, Any]] = {
+        "image": tfds.features.Image(shape=(28, 28, 1)),
+        "label": tfds.features.ClassLabel(num_classes=10),
+    }
+
+    def make_examples(self, random: np.random.Generator, count: int) -> Iterator[dict[str, Any]]:
+        """See base class."""
+        import sklearn.datasets
+
+        digits = sklearn.datasets.load_digits()
+        for number in range(count):
+            index = number % len(digits.images)
+            large = np.kron(digits.images[index] * 15, np.ones((3, 3))).astype(np.uint8)
+            image = np.zeros((28, 28, 1), np.uint8)
+            top, left = random.integers(0, 5, 2)
+            image[top : top + 24, left : left + 24, 0] = large
+            yield {"image": image, "label": int(digits.target[index])}
+
+
+class Jpeg(_Builder, skip_registration=True):
+    """Windows of the photographs that scikit-image and scikit-learn ship."""
+
+    FEATURES: ClassVar[dict[str, Any]] = {
+        "image": tfds.features.Image(shape=PHOTO_SHAPE, encoding_format="jpeg"),
+        "label": np.int64,
+    }
+
+    def make_examples(self, random: np.random.Generator, count: int) -> Iterator[dict[str, Any]]:
+        """See base class."""
+        import PIL.Image
+        import skimage.data
+        import sklearn.datasets
+
+        photos = [
+            make()
+            for make in (
+                skimage.data.astronaut,
+                skimage.data.chelsea,
+                skimage.data.coffee,
+                skimage.data.rocket,
+            )
+        ]
+        photos += sklearn.datasets.load_sample_images().images
+        height, width, _ = PHOTO_SHAPE
+        for number in range(count):
+            photo = PIL.Image.fromarray(photos[number % len(photos)])
+            # The largest window of that shape, or one down to 0.6 of it, anywhere.
+            scale = min(photo.width / width, photo.height / height) * random.uniform(0.6, 1.0)
+            left = random.uniform(0, photo.width - scale * width)
+            top = random.uniform(0, photo.height - scale * height)
+            box = (left, top, left + scale * width, top + scale * height)
+            window = photo.resize((width, height), PIL.Image.Resampling.BICUBIC, box)
+            yield {"image": np.asarray(window), "label": number % 10}
+
+
+_BUILDERS = {"tabular": Tabular, "tokens": Tokens, "small_png": SmallPng, "jpeg": Jpeg}
