@@ -354,3 +354,17 @@ def test_prefetcher_stress_values_errors_and_closes_at_random_points(seed: int) 
             with pytest.raises(IteratorClosedError):
                 next(batches)
     assert eventually(lambda: threads() == 0)
+
+
+def test_prefetcher_interrupted_without_a_thread_says_how_to_go_on() -> None:
+    def source() -> Iterator[int]:
+        yield 0
+        raise KeyboardInterrupt
+
+    items = Prefetcher(source(), str, depth=0)
+    assert next(items) == "0"
+    with pytest.raises(KeyboardInterrupt):
+        next(items)
+    for _ in range(2):
+        with pytest.raises(IteratorClosedError, match=r"was interrupted .*set_state"):
+            next(items)

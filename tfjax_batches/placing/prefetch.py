@@ -25,6 +25,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from absl import logging
 
+from tfjax_batches.errors import IteratorClosedError
 from tfjax_batches.placing.buffer import Buffer
 from tfjax_batches.placing.stats import InputBoundAlarm, Phase, Progress, Stats
 from tfjax_batches.placing.watchdog import Watchdog
@@ -174,6 +175,17 @@ class _Maker(Generic[H, B]):
                 with self._progress.phase(Phase.PLACE):
                     self._buffer.put(self._place(host_batch), state)
                 return True
+        # Only without a thread: the user interrupts this call, not the batches. But a batch may be
+        # half made, and must not be left out in silence.
+        except KeyboardInterrupt:
+            self._buffer.fail(
+                IteratorClosedError(
+                    "An iterator gives batches until it is closed; this one was interrupted while "
+                    "it made one. batches.set_state(batches.get_state()) goes on with that batch."
+                )
+            )
+            self._drop_source()
+            raise
         # Whatever ends the source belongs to the consumer, who gets it in its place.
         except BaseException as error:
             self._buffer.fail(error)
