@@ -6,10 +6,12 @@ the data, both masked CRC-32C; nothing stands between two records. The format is
 https://www.tensorflow.org/tutorials/load_data/tfrecord.
 """
 
-import mmap
 import struct
+from collections.abc import Sequence
 
 import google_crc32c
+import numpy as np
+import numpy.typing as npt
 
 HEADER_BYTES = 12  # length and its checksum
 FOOTER_BYTES = 4  # checksum of the data
@@ -17,34 +19,62 @@ FRAME_BYTES = HEADER_BYTES + FOOTER_BYTES
 
 LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
+_MASK_DELTA = np.uint32(0xA282EAD8)
 
 
 class FrameError(ValueError):
-    """Bytes that hold no such record; the caller knows of which file and says so."""
+    """Bytes that hold no such record; the caller knows of which file and says so.
+
+    Attributes:
+        member: Index of the record among those asked for.
+    """
+
+    def __init__(self, member: int, why: str) -> None:
+        super().__init__(why)
+        self.member = member
 
 
 class ChecksumError(FrameError):
     """A record whose data are damaged."""
 
 
-def unpack_record(buffer: bytes | mmap.mmap, start: int, end: int, *, verify_crc: bool) -> bytes:
-    """Return the data of the record that fills `buffer[start:end]`.
+def unpack_frames(
+    frames: Sequence[bytes], sizes: npt.NDArray[np.int64], *, verify_crc: bool
+) -> list[bytes]:
+    """Return the data of some records.
+
+    What can be done for all records at once is: of tiny ones, checking each by itself in Python
+    took twice as long as all the rest of reading.
+
+    Args:
+        frames: The stored bytes of each, as far as the file has them.
+        sizes: int64[n], how many bytes that should be.
+        verify_crc: Check the data against their checksums.
 
     Raises:
-        FrameError: There is no record of that length there.
+        FrameError: There is no record of that length.
         ChecksumError: There is one, and its data are not those that were written.
     """
-    if not 0 <= start <= end - FRAME_BYTES:
-        raise FrameError(f"no record can end at byte {end}")
-    if end > len(buffer):
-        raise FrameError(f"the file ends before byte {end}")
-    length: int = LENGTH.unpack_from(buffer, start)[0]
-    if length != end - start - FRAME_BYTES:
-        raise FrameError(f"a length of {end - start - FRAME_BYTES} bytes is not stored there")
-    data = buffer[start + HEADER_BYTES : end - FOOTER_BYTES]
-    if verify_crc and _CHECKSUM.unpack_from(buffer, end - FOOTER_BYTES)[0] != masked_crc(data):
-        raise ChecksumError("its data do not match their stored checksum")
+    found = np.fromiter(map(len, frames), np.int64, len(frames))
+    _check(sizes >= FRAME_BYTES, FrameError, "no record is as short as this one would be")
+    _check(found == sizes, FrameError, "the file ends before the end of it")
+    lengths = np.frombuffer(b"".join([frame[: LENGTH.size] for frame in frames]), "<i8")
+    _check(lengths == sizes - FRAME_BYTES, FrameError, "its length is not the one stored there")
+    data = [frame[HEADER_BYTES:-FOOTER_BYTES] for frame in frames]
+    if verify_crc:
+        stored = np.frombuffer(b"".join([frame[-FOOTER_BYTES:] for frame in frames]), "<u4")
+        sums = np.fromiter(map(google_crc32c.value, data), np.uint32, len(data))
+        _check(_mask(sums) == stored, ChecksumError, "its data do not match their checksum")
     return data
+
+
+def _check(good: npt.NDArray[np.bool_], kind: type[FrameError], why: str) -> None:
+    if not good.all():
+        raise kind(int(np.argmin(good)), why)
+
+
+def _mask(sums: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    return ((sums >> np.uint32(15)) | (sums << np.uint32(17))) + _MASK_DELTA
 
 
 def length_is_intact(header: bytes) -> bool:
@@ -55,6 +85,4 @@ def length_is_intact(header: bytes) -> bool:
 
 def masked_crc(data: bytes) -> int:
     """Return the CRC-32C of `data` in the masked form that TFRecord files store."""
-    crc = google_crc32c.value(data)
-    rotated: int = (crc >> 15) | (crc << 17)
-    return (rotated + 0xA282EAD8) & 0xFFFFFFFF
+    return int(_mask(np.array([google_crc32c.value(data)], np.uint32))[0])

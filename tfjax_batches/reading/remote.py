@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tfjax_batches.errors import RecordError
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.reading.framing import FrameError, unpack_record
+from tfjax_batches.reading.framing import FrameError, unpack_frames
 from tfjax_batches.reading.source import Source
 from tfjax_batches.reading.storage import storage_of
 from tfjax_batches.reading.tfrecord import TFRecordPlaces
@@ -97,13 +97,16 @@ class RemoteTFRecordReader:
         data = np.empty(len(examples), object)
 
         def read_range(part: ByteRange) -> None:
-            buffer = self._read_bytes(part)
-            for member in part.members:
-                start, end = int(starts[member]) - part.start, int(ends[member]) - part.start
-                try:
-                    data[member] = unpack_record(buffer, start, end, verify_crc=self._verify_crc)
-                except FrameError as error:
-                    raise self._places.error(int(examples[member]), error) from error
+            buffer, members = self._read_bytes(part), np.array(part.members)
+            froms, tos = starts[members] - part.start, ends[members] - part.start
+            frames = [buffer[i:j] for i, j in zip(froms.tolist(), tos.tolist(), strict=True)]
+            try:
+                found = unpack_frames(frames, tos - froms, verify_crc=self._verify_crc)
+            except FrameError as error:
+                example = int(examples[members[error.member]])
+                raise self._places.error(example, error) from error
+            for member, record in zip(part.members, found, strict=True):
+                data[member] = record
 
         ranges = plan_ranges(files, starts, ends)
         if len(ranges) == 1:

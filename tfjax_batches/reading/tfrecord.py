@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tfjax_batches.errors import RecordError
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.reading.framing import FRAME_BYTES, ChecksumError, FrameError, unpack_record
+from tfjax_batches.reading.framing import FRAME_BYTES, ChecksumError, FrameError, unpack_frames
 from tfjax_batches.reading.index import RecordIndex, index_paths, open_index, split_stem
 from tfjax_batches.reading.open_files import OpenFiles
 from tfjax_batches.reading.source import Source
@@ -95,16 +95,14 @@ class TFRecordReader:
             RecordError: A file is missing or damaged; names file, record and offset.
         """
         files, starts, ends = self._places.locate(examples)
-        data = np.empty(len(examples), object)
-        maps, verify_crc = self._maps, self._verify_crc
+        maps = self._maps
         places = zip(files.tolist(), starts.tolist(), ends.tolist(), strict=True)
-        number = 0
+        frames = [maps[file][start:end] for file, start, end in places]
         try:
-            for number, (file, start, end) in enumerate(places):
-                data[number] = unpack_record(maps[file], start, end, verify_crc=verify_crc)
+            data = unpack_frames(frames, ends - starts, verify_crc=self._verify_crc)
         except FrameError as error:
-            raise self._places.error(int(examples[number]), error) from error
-        return data
+            raise self._places.error(int(examples[error.member]), error) from error
+        return np.fromiter(data, object, len(data))
 
     def mean_record_bytes(self) -> float:
         """Return the mean size of the records of the split's files, in bytes."""
