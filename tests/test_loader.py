@@ -126,6 +126,8 @@ def test_iter_thread_settings_change_no_value(numbers_folder: str) -> None:
         {"group_size": 1, "num_parallel_calls": 8},
         {"group_size": 3},
         {"group_size": 4},
+        {"group_size": 8},
+        {"group_size": 24},
         {"num_parallel_calls": 1, "threadpool_size": 1},
         {"num_parallel_calls": 8, "threadpool_size": 8, "ram_budget_bytes": 2**24},
     ]
@@ -339,8 +341,9 @@ def example_with_broken_image() -> bytes:
     ],
     ids=["damaged", "no example", "no text", "no features", "no image"],
 )
+@pytest.mark.parametrize("group_size", [4, 16], ids=["half a step", "two steps"])
 def test_iter_bad_record_is_named_at_its_step(
-    tmp_path: Path, prefetch_depth: int, change, text: str
+    tmp_path: Path, prefetch_depth: int, change, text: str, group_size: int
 ) -> None:
     folder = Path(make_numbers(tmp_path, 16))
     file = damage_last_record(folder, change)
@@ -350,7 +353,7 @@ def test_iter_bad_record_is_named_at_its_step(
         num_epochs=1,
         shuffle="none",
         prefetch_depth=prefetch_depth,
-        group_size=4,
+        group_size=group_size,
     )
     with iter(loader) as batches:
         next(batches)

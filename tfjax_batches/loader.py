@@ -141,7 +141,9 @@ class BatchLoader:
     def _rows(self) -> npt.NDArray[np.int64]:
         return self.layout.rows(self.process_index)
 
-    def _flat_dataset(self, start_step: int, stopped: tf.Variable | None = None) -> tf.data.Dataset:
+    def _flat_dataset(
+        self, start_step: int, stopped: tf.Variable | None = None, one_by_one: bool = False
+    ) -> tf.data.Dataset:
         if start_step < 0 or (self.num_steps is not None and start_step > self.num_steps):
             raise IndexError(
                 f"start_step lies in 0 <= start_step <= {self.num_steps}; got {start_step}."
@@ -155,6 +157,7 @@ class BatchLoader:
             start_step,
             stopped,
             self._transform,
+            one_by_one=one_by_one,
         )
 
     def _at_state(self, state: Mapping[str, Any]) -> "tuple[BatchLoader, int]":
@@ -172,7 +175,9 @@ class BatchLoader:
     ) -> Prefetcher[HostBatch, B]:
         """Return what iterates from a step on; its state is the step that comes next."""
         source = HostBatches(
-            lambda stopped: self._flat_dataset(start_step, stopped), start_step, self._explain
+            lambda stopped, step, one_by_one: self._flat_dataset(step, stopped, one_by_one),
+            start_step,
+            self._explain,
         )
         return Prefetcher(
             source,

@@ -38,20 +38,29 @@ def test_plan_group_sizes_cover_all_rows_and_keep_the_limits(
     rows: int, mean_record_bytes: float, most_rows: int, group_size: int | None
 ) -> None:
     sizes = plan_group_sizes(rows, mean_record_bytes, most_rows=most_rows, group_size=group_size)
-    assert 1 <= sizes.group_rows <= (group_size or most_rows)
+    assert 1 <= sizes.steps * sizes.group_rows <= (group_size or most_rows)
+    assert sizes.steps == 1 or sizes.group_rows == rows
     assert (sizes.count - 1) * sizes.group_rows < rows <= sizes.count * sizes.group_rows
     if sizes.are_equal:
         assert sizes.count * sizes.group_rows == rows
 
 
 @pytest.mark.parametrize(
-    ("rows", "group_size", "group_rows"), [(64, 48, 32), (64, 64, 64), (60, 16, 15), (61, 16, 16)]
+    ("rows", "group_size", "group_rows", "steps"),
+    [
+        (64, 48, 32, 1),
+        (64, 64, 64, 1),
+        (60, 16, 15, 1),
+        (61, 16, 16, 1),
+        (4, 9, 4, 2),
+        (1, 99, 1, 8),
+    ],
 )
 def test_plan_group_sizes_are_equal_where_that_keeps_them_large(
-    rows: int, group_size: int, group_rows: int
+    rows: int, group_size: int, group_rows: int, steps: int
 ) -> None:
     sizes = plan_group_sizes(rows, 1.0, most_rows=rows, group_size=group_size)
-    assert sizes.group_rows == group_rows
+    assert (sizes.group_rows, sizes.steps) == (group_rows, steps)
 
 
 @given(plan=plans(), group_size=st.integers(1, 50), planned_rows=st.integers(1, 200))
@@ -65,15 +74,16 @@ def test_group_reader_gives_what_the_plan_says_in_any_order(
         patch.setattr(groups, "_KEPT_PLANS", 2)
         read = GroupReader(plan, rows, FakeReader(), sizes)
         assert plan.num_steps is not None
-        places = [(s, g) for s in range(plan.num_steps) for g in range(sizes.count)]
+        firsts = range(0, plan.num_steps - sizes.steps + 1, sizes.steps)
+        places = [(s, g) for s in firsts for g in range(sizes.count)]
         np.random.default_rng(0).shuffle(places)
         found = {place: read(*map(np.int64, place)) for place in places}
-    for step in range(plan.num_steps):
-        expected = plan.plan_rows(step, rows)
-        parts = [found[step, group] for group in range(sizes.count)]
+    for first in firsts:
+        expected = [plan.plan_rows(first + later, rows) for later in range(sizes.steps)]
+        parts = [found[first, group] for group in range(sizes.count)]
         records, examples, epochs = (np.concatenate(part) for part in zip(*parts, strict=True))
-        np.testing.assert_array_equal(examples, expected.examples)
-        np.testing.assert_array_equal(epochs, expected.epochs)
+        np.testing.assert_array_equal(examples, np.concatenate([e.examples for e in expected]))
+        np.testing.assert_array_equal(epochs, np.concatenate([e.epochs for e in expected]))
         assert records.tolist() == [b"%d\0" % max(example, 0) for example in examples]
 
 

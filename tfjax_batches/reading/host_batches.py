@@ -10,13 +10,16 @@ import tensorflow as tf
 
 from tfjax_batches.errors import RecordError
 
+MakeDataset = Callable[[tf.Variable, int, bool], tf.data.Dataset]
+"""Takes a variable that ends the dataset once True, the first step, and whether each step is made
+by itself."""
+
 
 class HostBatches(Iterator[Mapping[str, npt.NDArray[np.generic]]]):
     """Read-only views of memory that TensorFlow hands over and never writes again.
 
     Args:
-        make_dataset: Makes the dataset from `start_step` on; it ends once the variable that it is
-            given is True.
+        make_dataset: Makes the dataset.
         start_step: First step to deliver.
         explain: Returns what is wrong with the records of a step that failed; None: nothing.
 
@@ -26,15 +29,17 @@ class HostBatches(Iterator[Mapping[str, npt.NDArray[np.generic]]]):
 
     def __init__(
         self,
-        make_dataset: Callable[[tf.Variable], tf.data.Dataset],
+        make_dataset: MakeDataset,
         start_step: int,
         explain: Callable[[int], RecordError | None],
     ) -> None:
         # TensorFlow has no public way to interrupt `next`, so the pipeline looks at this itself.
         with tf.device("CPU"):
             self._stopped = tf.Variable(False, trainable=False)
-        self._arrays = make_dataset(self._stopped).as_numpy_iterator()
+        self._make_dataset = make_dataset
+        self._arrays = make_dataset(self._stopped, start_step, False).as_numpy_iterator()
         self._explain = explain
+        self._one_by_one = False
         self.step = start_step
 
     def __next__(self) -> Mapping[str, npt.NDArray[np.generic]]:
@@ -48,6 +53,12 @@ class HostBatches(Iterator[Mapping[str, npt.NDArray[np.generic]]]):
             arrays = self._next_arrays()
         # TensorFlow quotes the bytes of a bad record in its message, and fails to make text of it.
         except (tf.errors.OpError, UnicodeDecodeError) as error:
+            if not self._one_by_one:
+                # The step that failed may be a later one that was made along with this one.
+                self._one_by_one = True
+                dataset = self._make_dataset(self._stopped, self.step, True)
+                self._arrays = dataset.as_numpy_iterator()
+                return next(self)
             if (cause := self._explain(self.step)) is None:
                 error.add_note(f"This is step {self.step} of the loader.")
                 raise

@@ -5,6 +5,7 @@ One Python call plans and reads a group of rows, one TensorFlow function parses 
 Groups come out in order.
 """
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -23,6 +24,8 @@ from tfjax_batches.reading.rows import UNROLL_LIMIT
 MASK = "_mask"
 ID = "_id"
 RESERVED = (ID, MASK, "_host")
+
+_ENDLESS = 2**40  # steps; even times the groups of a step they fit an int64
 
 GroupFeatures = dict[str, tf.Tensor]
 GroupTransform = Callable[[GroupFeatures, tf.Tensor, tf.Tensor], GroupFeatures]
@@ -57,6 +60,8 @@ def build_dataset(
     start_step: int = 0,
     stopped: tf.Variable | None = None,
     transform: GroupTransform | None = None,
+    *,
+    one_by_one: bool = False,
 ) -> tf.data.Dataset:
     """Return a `tf.data.Dataset` of the process-local batches from `start_step` on.
 
@@ -72,46 +77,87 @@ def build_dataset(
         start_step: First step to deliver.
         stopped: Ends the dataset, once True. None: nobody wants to.
         transform: Applied to the decoded features of each group. None: nothing is.
+        one_by_one: Make each step by itself, so that a step that fails takes no other with it.
     """
     sizes = plan_group_sizes(
         len(rows),
         reader.mean_record_bytes(),
-        most_rows=UNROLL_LIMIT if decoder.is_by_row else len(rows),
+        most_rows=UNROLL_LIMIT if decoder.is_by_row else _ENDLESS,
         group_size=config.group_size,
     )
-    read_group = GroupReader(plan, rows, reader, sizes)
+    single = dataclasses.replace(sizes, steps=1)
+    if one_by_one:
+        sizes = single
+    endless = start_step + sizes.steps * _ENDLESS
+    stop_step = endless if plan.num_steps is None else plan.num_steps
 
-    def to_features(work: tf.Tensor) -> GroupFeatures:
+    def make(sizes: GroupSizes, first: int, stop: int) -> tf.data.Dataset:
+        to_features = _group_function(config, plan, rows, reader, decoder, transform, sizes)
+        groups = tf.data.Dataset.range(first * sizes.count, stop * sizes.count, sizes.steps)
+        if stopped is not None:
+            # An end in order: an error, raised by the reader, would be told on stderr.
+            groups = groups.take_while(lambda _: tf.logical_not(stopped))
+        groups = groups.map(
+            to_features,
+            num_parallel_calls=config.num_parallel_calls or tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+        return _to_batches(groups, sizes)
+
+    # The last steps may be too few for a group of several.
+    edge = stop_step - (stop_step - start_step) % sizes.steps
+    if edge == start_step:
+        dataset = make(single, start_step, stop_step)
+    elif edge == stop_step:
+        dataset = make(sizes, start_step, stop_step)
+    else:
+        dataset = make(sizes, start_step, edge).concatenate(make(single, edge, stop_step))
+    return dataset.prefetch(1).with_options(_options(config))
+
+
+def _group_function(
+    config: BatchConfig,
+    plan: BatchPlan,
+    rows: Int64Array,
+    reader: RecordReader,
+    decoder: Decoder,
+    transform: GroupTransform | None,
+    sizes: GroupSizes,
+) -> Callable[[tf.Tensor], GroupFeatures]:
+    """Return what makes the features of a group, [n, ...] of each, from its number."""
+    read_group = GroupReader(plan, rows, reader, sizes)
+    group_rows = sizes.steps * sizes.group_rows if sizes.are_equal else None
+
+    def to_features(group: tf.Tensor) -> GroupFeatures:
         records, examples, epochs = tf.numpy_function(
             read_group,
-            [work // sizes.count, work % sizes.count],
+            [group // sizes.count, group % sizes.count],
             [tf.string, tf.int64, tf.int64],
         )
         for value in (records, examples, epochs):
-            value.set_shape([sizes.group_rows if sizes.are_equal else None])
+            value.set_shape([group_rows])
         features = decoder.decode(records)
         if transform is not None:
             features = transform(features, epochs, examples)
         return _finish(config, features, examples, plan.num_examples)
 
-    stop = np.iinfo(np.int64).max if plan.num_steps is None else plan.num_steps * sizes.count
-    dataset = tf.data.Dataset.range(start_step * sizes.count, stop)
-    if stopped is not None:
-        # An end in order: an error, raised by `read_group`, would be told on stderr.
-        dataset = dataset.take_while(lambda _: tf.logical_not(stopped))
-    dataset = dataset.map(
-        to_features,
-        num_parallel_calls=config.num_parallel_calls or tf.data.AUTOTUNE,
-        deterministic=True,
-    )
-    return _join_groups(dataset, sizes).prefetch(1).with_options(_options(config))
+    return to_features
 
 
-def _join_groups(dataset: tf.data.Dataset, sizes: GroupSizes) -> tf.data.Dataset:
-    """Make a batch of the groups of each step."""
-    if sizes.count == 1:
-        return dataset
-    return dataset.rebatch(sizes.rows, drop_remainder=True)
+def _to_batches(groups: tf.data.Dataset, sizes: GroupSizes) -> tf.data.Dataset:
+    """Join groups that are parts of a step; cut those of several."""
+    if sizes.count > 1:
+        return groups.rebatch(sizes.rows, drop_remainder=True)
+    if sizes.steps == 1:
+        return groups
+
+    def cut(features: GroupFeatures) -> GroupFeatures:
+        return {
+            path: tf.reshape(value, [sizes.steps, sizes.rows, *value.shape[1:]])
+            for path, value in features.items()
+        }
+
+    return groups.map(cut).unbatch()
 
 
 def _finish(
