@@ -19,7 +19,7 @@ import tensorflow_datasets as tfds
 from hypothesis import settings
 
 import tfjax_batches.datasets.digits  # noqa: F401 - registers the name
-from tests.made_datasets import make_numbers
+from tests.made_datasets import make_numbers, make_things
 
 # The machine is shared: a slow example is no fault of the code.
 settings.register_profile("default", deadline=None, derandomize=True)
@@ -30,6 +30,12 @@ settings.load_profile("default")
 def numbers_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Folder of `Numbers` with 23 examples a split, in 3 files."""
     return make_numbers(tmp_path_factory.mktemp("numbers"), num_examples=23, num_files=3)
+
+
+@pytest.fixture(scope="session")
+def things_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Folder of `Things` with 11 examples."""
+    return make_things(tmp_path_factory.mktemp("things"))
 
 
 @pytest.fixture(scope="session")

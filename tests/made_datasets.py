@@ -67,6 +67,67 @@ def make_numbers(data_dir: str | Path, num_examples: int, num_files: int = 1) ->
     return os.fspath(builder.data_path)
 
 
+class Things(tfds.core.GeneratorBasedBuilder):
+    """Strings, features of any size, and integers beyond 32 bits."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def __init__(self, *, num_examples: int = 11, **kwargs: Any) -> None:
+        self._num_examples = num_examples
+        super().__init__(**kwargs)
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        f = tfds.features
+        return tfds.core.DatasetInfo(
+            builder=self,
+            features=f.FeaturesDict(
+                {
+                    "number": np.int64,
+                    "big": np.int64,
+                    "text": f.Text(),
+                    "words": f.Sequence(f.Text()),
+                    "objects": f.Sequence(
+                        {"bbox": f.BBoxFeature(), "label": f.ClassLabel(names=list(LABELS))}
+                    ),
+                    "paths": f.Sequence(f.Sequence(np.int64)),
+                    "photo": f.Image(),
+                }
+            ),
+            disable_shuffling=True,
+        )
+
+    def _split_generators(self, dl_manager: Any) -> dict[str, Any]:
+        return {"train": self._generate_examples()}
+
+    def _generate_examples(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for index in range(self._num_examples):
+            yield index, thing_example(index)
+
+
+def thing_example(number: int) -> dict[str, Any]:
+    """Return the example of a number, as it is given to TFDS."""
+    edge = (number + 1) / 32
+    return {
+        "number": number,
+        "big": 2**40 + number,
+        "text": "naïve " * number,
+        "words": [f"word {i}" for i in range(number % 4)],
+        "objects": [
+            {"bbox": tfds.features.BBox(0.0, i / 8, edge, 1.0), "label": (number + i) % 3}
+            for i in range((number + 2) % 5)
+        ],
+        "paths": [list(range(i)) for i in range(number % 3)],
+        "photo": np.full((2 + number % 3, 3, 3), number, np.uint8),
+    }
+
+
+def make_things(data_dir: str | Path, num_examples: int = 11) -> str:
+    """Prepare `Things` in `data_dir` and return its versioned folder."""
+    builder = Things(num_examples=num_examples, data_dir=os.fspath(data_dir))
+    builder.download_and_prepare()
+    return os.fspath(builder.data_path)
+
+
 class SlowReader:
     """Reads as `reader` does, on slow storage.
 

@@ -58,6 +58,8 @@ def test_checked_strings_become_enums_and_the_original_stays() -> None:
             {"features": "image"},
             "features must be a tuple of feature names; got 'image'. Write ('image',).",
         ),
+        ({"keep_on_host": "text"}, "keep_on_host must be a tuple of feature names; got 'text'."),
+        ({"keep_on_host": None}, "keep_on_host must be a tuple of feature names; got None."),
         ({"features": 3}, "features must be a tuple of feature names; got 3."),
         ({"features": ()}, "features must name at least one feature; got (). None means all."),
     ],
@@ -77,7 +79,7 @@ def test_checked_reports_all_faults_at_once() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"preprocess": "flip_lr"}, {"keep_on_host": ("id",)}, {"pad_to": {"x": 3}}],
+    [{"preprocess": "flip_lr"}, {"pad_to": {"x": 3}}],
 )
 def test_checked_what_is_not_there_yet_is_refused(fields: dict) -> None:
     (name,) = fields
@@ -114,6 +116,7 @@ def test_config_flags_override_every_kind_of_field() -> None:
         "--config.batches.data_dir=/data",
         "--config.batches.with_ids=false",
         "--config.batches.features=('image', 'label')",
+        "--config.batches.keep_on_host=('image',)",
         "--config.batches.prefetch_bytes=1000",
         "--config.batches.stall_seconds=2.5",
         "--config.mesh=data=2,model=2",
@@ -132,6 +135,7 @@ def test_config_flags_override_every_kind_of_field() -> None:
             num_epochs=3,
             shuffle="none",
             features=("image", "label"),
+            keep_on_host=("image",),
             prefetch_bytes=1000,
             stall_seconds=2.5,
         ).checked()

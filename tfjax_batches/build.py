@@ -22,7 +22,7 @@ from tfjax_batches.planning.order import ORDER_VERSION
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.reading.decode import Decoder, check_device_features
 from tfjax_batches.reading.leaf import FeatureSpec
-from tfjax_batches.reading.pipeline import batch_specs
+from tfjax_batches.reading.pipeline import HOST, batch_specs
 from tfjax_batches.reading.prepare import prepare, reopen
 from tfjax_batches.reading.reader import open_reader
 from tfjax_batches.reading.source import Source, open_builder, open_source
@@ -104,8 +104,10 @@ def _build_alone(
     layout = BatchLayout.from_sharding(sharding, config.global_batch_size, own_shardings)
     _check_process_has_rows(layout)
     source = open_source(builder, config.split)
-    decoder = Decoder(source.features, config.features, source.name)
-    check_device_features(decoder.specs, source.name)
+    decoder = Decoder(
+        source.features, config.features, source.name, keep_on_host=config.keep_on_host
+    )
+    check_device_features(decoder, source.name)
     plan = BatchPlan(
         num_examples=source.num_examples,
         global_batch_size=config.global_batch_size,
@@ -115,7 +117,9 @@ def _build_alone(
         remainder=Remainder(config.remainder),
     )
     specs = batch_specs(config, decoder, source.num_examples)
-    check_feature_names(own_shardings, specs)
+    host_specs = {path: spec for path, spec in specs.items() if path.startswith(f"{HOST}/")}
+    device_specs = {path: spec for path, spec in specs.items() if path not in host_specs}
+    check_feature_names(own_shardings, device_specs)
     loader = BatchLoader(
         config=config,
         layout=layout,
@@ -126,9 +130,11 @@ def _build_alone(
             dataset=source.name,
             examples=source.resolved,
             features=list(decoder.specs),
+            keep_on_host=sorted(decoder.host_paths),
             preprocess=config.preprocess,
         ),
-        _flat_spec=_device_specs(specs, config.global_batch_size, sharding, own_shardings),
+        _flat_spec=_device_specs(device_specs, config.global_batch_size, sharding, own_shardings),
+        _host_specs=host_specs,
         _reader=open_reader(source, verify_crc=config.verify_crc),
         _decoder=decoder,
     )

@@ -64,7 +64,8 @@ class BatchConfig:
         num_epochs: Passes over the examples. None: endless.
         remainder: A `Remainder` or its value.
         features: Features to parse, by path (`"objects/bbox"`). None: all.
-        keep_on_host: Features left as NumPy under `batch["_host"]`.
+        keep_on_host: Features left as NumPy under `batch["_host"]`, by path; the path of a nested
+            dict means all below it. `BatchLoader` tells their form.
         pad_to: Feature path to the length that its variable first dimension is cut or
             zero-filled to.
         preprocess: Ops applied to examples, such as `"flip_lr|value_range(-1, 1)"`.
@@ -245,7 +246,7 @@ def _name_faults(config: BatchConfig) -> list[str]:
 
 
 def _refuse_unsupported(config: BatchConfig) -> None:
-    for name in ("keep_on_host", "pad_to", "preprocess"):
+    for name in ("pad_to", "preprocess"):
         if getattr(config, name):
             raise UnsupportedError(
                 f"BatchConfig.{name} is not in this version; got {getattr(config, name)!r}. "

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tfjax_batches.config import BatchConfig
 from tfjax_batches.errors import RecordError
-from tfjax_batches.placing.assemble import Assembler, DeviceBatch, HostBatch
+from tfjax_batches.placing.assemble import Assembler, HostBatch
 from tfjax_batches.placing.isolation import isolated
 from tfjax_batches.placing.prefetch import Prefetcher
 from tfjax_batches.placing.stats import Stats
@@ -22,6 +22,7 @@ from tfjax_batches.planning.plan import BatchPlan, StepPlan
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.faults import explain_failure
 from tfjax_batches.reading.host_batches import HostBatches
+from tfjax_batches.reading.leaf import FeatureSpec
 from tfjax_batches.reading.pipeline import GroupTransform, build_dataset
 from tfjax_batches.reading.reader import RecordReader
 from tfjax_batches.state import Fingerprint, make_state, read_position
@@ -29,7 +30,9 @@ from tfjax_batches.state import Fingerprint, make_state, read_position
 B = TypeVar("B")
 
 Batch = dict[str, Any]
-"""A nested dict of arrays: TFDS features by name, with `_mask` and `_id` where asked for."""
+"""A nested dict of arrays: TFDS features by name; `_mask`, `_id`, `_host` where asked for."""
+
+FlatBatch = dict[str, jax.Array | npt.NDArray[np.generic]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,6 +47,12 @@ class BatchLoader:
         plan: Which example stands in which row.
         process_index: The process whose rows are read here.
         fingerprint: What the rows depend on, as it stands in saved states.
+
+    Features that `keep_on_host` names stand in `batch["_host"]`, nested by path, as read-only
+    NumPy arrays of this process's rows alone, which are `layout.rows(process_index)`. Take them out
+    before a jitted function gets the batch: `host = batch.pop("_host")`. Their dtypes are those of
+    TFDS, strings are bytes, and a feature whose size differs from example to example is an object
+    array of one array per row. Padding rows are zeros, or empty.
     """
 
     config: BatchConfig
@@ -52,6 +61,7 @@ class BatchLoader:
     process_index: int
     fingerprint: Fingerprint
     _flat_spec: Mapping[str, jax.ShapeDtypeStruct]
+    _host_specs: Mapping[str, FeatureSpec]
     _reader: RecordReader
     _decoder: Decoder
     _transform: GroupTransform | None = None
@@ -63,7 +73,11 @@ class BatchLoader:
 
     @property
     def element_spec(self) -> dict[str, Any]:
-        """Global shape, dtype and sharding of each array of a batch; nested like a batch."""
+        """Global shape, dtype and sharding of each `jax.Array` of a batch; nested like a batch.
+
+        Features that stay on the host have none of the three, and are not here; `dataset()` has
+        an `element_spec` of its own that shows them.
+        """
         return _nest(self._flat_spec)
 
     @property
@@ -166,8 +180,12 @@ class BatchLoader:
         plan, step = self.plan.starting_at(position)
         return dataclasses.replace(self, plan=plan), step
 
-    def _device_batches(self, start_step: int) -> Prefetcher[HostBatch, DeviceBatch]:
-        place = isolated(Assembler(self._flat_spec, self._rows))
+    def _device_batches(self, start_step: int) -> Prefetcher[HostBatch, FlatBatch]:
+        assemble = isolated(Assembler(self._flat_spec, self._rows))
+
+        def place(host_batch: HostBatch) -> FlatBatch:
+            return {**assemble(host_batch), **{path: host_batch[path] for path in self._host_specs}}
+
         return self._prefetch(place, start_step, self.config.prefetch_depth)
 
     def _prefetch(
@@ -178,6 +196,7 @@ class BatchLoader:
             lambda stopped, step, one_by_one: self._flat_dataset(step, stopped, one_by_one),
             start_step,
             self._explain,
+            {path: spec for path, spec in self._host_specs.items() if not spec.is_fixed},
         )
         return Prefetcher(
             source,
@@ -196,7 +215,7 @@ class BatchLoader:
 
 
 class BatchIterator(Iterator[Batch]):
-    """Batches of global `jax.Array`s in order of step. Made by `iter(loader)` or `restore`.
+    """Batches of global `jax.Array`s, in order of step. Made by `iter(loader)` or `restore`.
 
     Use it as a context manager, or call `close`, to end its thread and free its memory.
     """

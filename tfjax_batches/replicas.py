@@ -32,7 +32,8 @@ def check_replicas(tree: Any) -> None:
 
     Args:
         tree: A pytree of `jax.Array`. Arrays on devices of this process alone are compared among
-            those.
+            those. Of a batch, the entry `_host` at its top is passed over: each process has rows
+            of its own there.
 
     Raises:
         ReplicaMismatchError: Names leaf, slice, and the devices and processes that hold each of
@@ -43,6 +44,8 @@ def check_replicas(tree: Any) -> None:
     Example:
         >>> check_replicas({"image": jax.numpy.zeros((8, 2))})
     """
+    if isinstance(tree, Mapping):
+        tree = {name: part for name, part in tree.items() if name != "_host"}
     arrays: dict[str, jax.Array] = {}
     # One pair a process: leaf path → what array it is, leaf path → _Checksums.
     replies = gather(lambda: _read(tree, arrays))

@@ -33,6 +33,7 @@ _MENDS = {
     "shuffle": "set shuffle back",
     "remainder": "set remainder back",
     "features": "set features back",
+    "keep_on_host": "set keep_on_host back",
     "preprocess": "set preprocess back",
     "global_batch_size": "set global_batch_size back; only remainder='carry' can change it",
     "order_version": "go on with the release of tfjax_batches that saved the state",
@@ -46,6 +47,7 @@ def make_fingerprint(
     examples: Sequence[str],
     features: Sequence[str],
     preprocess: str,
+    keep_on_host: Sequence[str] = (),
 ) -> Fingerprint:
     """Return what the rows of a run depend on, as field → JSON value.
 
@@ -55,6 +57,7 @@ def make_fingerprint(
         examples: Resolved absolute ranges, such as `["train[0:54000]"]`.
         features: Paths of all features.
         preprocess: The spec string.
+        keep_on_host: Paths of those features that are delivered on the host.
     """
     fields = {
         "dataset": dataset,
@@ -70,6 +73,9 @@ def make_fingerprint(
     if plan.remainder is not Remainder.CARRY:
         # There the batch size sets where epochs begin.
         fields["global_batch_size"] = plan.global_batch_size
+    # Only where used: states from before the field existed say the same by its absence.
+    if keep_on_host:
+        fields["keep_on_host"] = list(keep_on_host)
     return {name: _shortened(value) for name, value in fields.items()}
 
 

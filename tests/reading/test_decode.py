@@ -155,7 +155,7 @@ def test_decode_parses_only_what_is_asked_for() -> None:
 def test_check_device_features_names_all_at_once() -> None:
     features = features_of("text", "any_image", "numbers", "ragged", "objects", "label")
     with pytest.raises(FeatureError) as caught:
-        check_device_features(Decoder(features, None, "made").specs, "made/1.0.0")
+        check_device_features(Decoder(features, None, "made"), "made/1.0.0")
     message = str(caught.value)
     assert "has a fixed shape and is no string; of made/1.0.0" in message
     assert "  text: a string" in message
@@ -163,9 +163,14 @@ def test_check_device_features_names_all_at_once() -> None:
     assert "  ragged: int64 of shape (None, None)" in message
     assert "  objects/box: float32 of shape (None, 4)" in message
     assert "Leave them out: features=('label',)" in message
-    check_device_features(Decoder(features, ("label",), "made").specs, "made")
+    assert "keep_on_host=('any_image', 'numbers', 'objects/box', 'objects/label'," in message
+    check_device_features(Decoder(features, ("label",), "made"), "made")
+    kept = Decoder(features, None, "made", keep_on_host=sorted(set(features) - {"label"}))
+    check_device_features(kept, "made")
 
 
 def test_decode_unknown_feature_suggests_the_nearest() -> None:
-    with pytest.raises(FeatureError, match=r"made has no 'lable'. Did you mean 'label'\?"):
+    with pytest.raises(
+        FeatureError, match=r"features of made; 'lable' is none. Did you mean 'label'\?"
+    ):
         Decoder(features_of("label"), ("lable",), "made")

@@ -25,9 +25,11 @@ class Decoder:
         dataset: The dataset's name, for messages.
         encoded: Paths of features whose stored bytes stay as they are, for an op that decodes
             them itself.
+        keep_on_host: Those of the features that no device is to hold, by path as `names`.
 
     Attributes:
         specs: `FeatureSpec` of each feature by path, sorted by path.
+        host_paths: Paths of the features that `keep_on_host` names.
 
     Raises:
         FeatureError: A name is unknown.
@@ -39,9 +41,12 @@ class Decoder:
         names: Iterable[str] | None,
         dataset: str,
         encoded: Iterable[str] = (),
+        keep_on_host: Iterable[str] = (),
     ) -> None:
         known = leaf_features(features)
-        chosen = sorted(known) if names is None else _choose(known, names, dataset)
+        chosen = sorted(known)
+        if names is not None:
+            chosen = _choose(known, names, f"features names features of {dataset}")
         self._leaves = {
             path: Leaf(path, known[path], encoded=path in set(encoded)) for path in chosen
         }
@@ -51,6 +56,8 @@ class Decoder:
         self.specs: Mapping[str, FeatureSpec] = {
             path: leaf.spec for path, leaf in self._leaves.items()
         }
+        rule = f"keep_on_host names features of {dataset} that are parsed"
+        self.host_paths = frozenset(_choose(self.specs, keep_on_host, rule))
 
     @property
     def is_by_row(self) -> bool:
@@ -66,19 +73,22 @@ class Decoder:
         return {path: leaf.decode(parsed) for path, leaf in self._leaves.items()}
 
 
-def check_device_features(specs: Mapping[str, FeatureSpec], dataset: str) -> None:
-    """Raise one error for all features that no device can hold.
+def check_device_features(decoder: Decoder, dataset: str) -> None:
+    """Raise one error for all features that go to a device and that none can hold.
 
     Raises:
         FeatureError: Names each string and each feature without a fixed shape.
     """
+    specs = {p: spec for p, spec in decoder.specs.items() if p not in decoder.host_paths}
     faults = {path: why for path, spec in specs.items() if (why := _why_not_on_device(spec))}
     if faults:
         listed = "\n".join(f"  {path}: {why}" for path, why in faults.items())
-        good = tuple(path for path in specs if path not in faults)
+        good = tuple(path for path in decoder.specs if path not in faults)
+        host = tuple(sorted({*decoder.host_paths, *faults}))
         raise FeatureError(
             f"A feature on its way to a device has a fixed shape and is no string; of {dataset} "
-            f"these are not so:\n{listed}\nLeave them out: features={good!r}."
+            f"these are not so:\n{listed}\nLeave them out: features={good!r}; or leave them on "
+            f"the host: keep_on_host={host!r}."
         )
 
 
@@ -88,14 +98,12 @@ def _why_not_on_device(spec: FeatureSpec) -> str | None:
     return "a string" if spec.is_string else None
 
 
-def _choose(known: Iterable[str], names: Iterable[str], dataset: str) -> list[str]:
+def _choose(known: Iterable[str], names: Iterable[str], rule: str) -> list[str]:
+    """Return the known paths that the names stand for, sorted."""
     chosen: set[str] = set()
     for name in names:
         below = [path for path in known if path == name or path.startswith(f"{name}/")]
         if not below:
-            raise FeatureError(
-                f"features names features of the dataset; {dataset} has no {name!r}. "
-                f"{nearest_hint(name, known)}"
-            )
+            raise FeatureError(f"{rule}; {name!r} is none. {nearest_hint(name, known)}")
         chosen.update(below)
     return sorted(chosen)

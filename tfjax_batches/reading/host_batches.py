@@ -3,12 +3,15 @@
 
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
 from tfjax_batches.errors import RecordError
+from tfjax_batches.reading.leaf import FeatureSpec
+from tfjax_batches.reading.ragged import join_parts, split_parts
 
 MakeDataset = Callable[[tf.Variable, int, bool], tf.data.Dataset]
 """Takes a variable that ends the dataset once True, the first step, and whether each step is made
@@ -22,6 +25,7 @@ class HostBatches(Iterator[Mapping[str, npt.NDArray[np.generic]]]):
         make_dataset: Makes the dataset.
         start_step: First step to deliver.
         explain: Returns what is wrong with the records of a step that failed; None: nothing.
+        ragged: Spec of each ragged entry, by path; it becomes an array of arrays.
 
     Attributes:
         step: Index of the next batch.
@@ -32,14 +36,16 @@ class HostBatches(Iterator[Mapping[str, npt.NDArray[np.generic]]]):
         make_dataset: MakeDataset,
         start_step: int,
         explain: Callable[[int], RecordError | None],
+        ragged: Mapping[str, FeatureSpec],
     ) -> None:
         # TensorFlow has no public way to interrupt `next`, so the pipeline looks at this itself.
         with tf.device("CPU"):
             self._stopped = tf.Variable(False, trainable=False)
         self._make_dataset = make_dataset
-        self._arrays = make_dataset(self._stopped, start_step, False).as_numpy_iterator()
         self._explain = explain
+        self._ragged = ragged
         self._one_by_one = False
+        self._arrays = self._open(start_step)
         self.step = start_step
 
     def __next__(self) -> Mapping[str, npt.NDArray[np.generic]]:
@@ -56,19 +62,25 @@ class HostBatches(Iterator[Mapping[str, npt.NDArray[np.generic]]]):
             if not self._one_by_one:
                 # The step that failed may be a later one that was made along with this one.
                 self._one_by_one = True
-                dataset = self._make_dataset(self._stopped, self.step, True)
-                self._arrays = dataset.as_numpy_iterator()
+                self._arrays = self._open(self.step)
                 return next(self)
             if (cause := self._explain(self.step)) is None:
                 error.add_note(f"This is step {self.step} of the loader.")
                 raise
             raise cause from error
         self.step += 1
-        return arrays
+        joined = {path: join_parts(arrays[path], spec) for path, spec in self._ragged.items()}
+        return {**arrays, **joined}
 
-    def _next_arrays(self) -> Mapping[str, npt.NDArray[np.generic]]:
+    def _open(self, step: int) -> Iterator[Mapping[str, Any]]:
+        dataset = self._make_dataset(self._stopped, step, self._one_by_one)
+        if self._ragged:
+            dataset = dataset.map(split_parts)
+        return iter(dataset.as_numpy_iterator())
+
+    def _next_arrays(self) -> Mapping[str, Any]:
         try:
-            arrays: Mapping[str, npt.NDArray[np.generic]] = next(self._arrays)
+            arrays: Mapping[str, Any] = next(self._arrays)
         except BaseException as error:
             # It is over, but the threads of tf.data would read on, and keep the interpreter from
             # its end, as long as anything holds the iterator: the frames of a traceback do.

@@ -24,10 +24,13 @@ class FeatureSpec:
     Attributes:
         shape: None where the size differs from example to example.
         dtype: `object` for strings.
+        nested_sequences: Sequences within the outermost one: how many dims after the first may
+            have sizes that differ within one example.
     """
 
     shape: tuple[int | None, ...]
     dtype: np.dtype
+    nested_sequences: int = 0
 
     @property
     def is_string(self) -> bool:
@@ -69,7 +72,9 @@ class Leaf:
         info = next(iter(self._stored.values())) if encoded else feature.get_tensor_info()
         dtype = np.dtype(info.np_dtype)
         self.spec = FeatureSpec(
-            shape=_shape(info), dtype=np.dtype(object) if dtype.kind in "OSU" else dtype
+            shape=_shape(info),
+            dtype=np.dtype(object) if dtype.kind in "OSU" else dtype,
+            nested_sequences=max(0, info.sequence_rank - 1),
         )
         specs = tfds.features.FeaturesDict({path: feature}).tf_example_spec
         self.parse_specs = {key: _group_spec(key, spec) for key, spec in specs.items()}

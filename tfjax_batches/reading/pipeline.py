@@ -18,16 +18,19 @@ from tfjax_batches.planning.plan import PADDING, BatchPlan
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.groups import GroupReader, GroupSizes, plan_group_sizes
 from tfjax_batches.reading.leaf import FeatureSpec
+from tfjax_batches.reading.ragged import empty_rows
 from tfjax_batches.reading.reader import RecordReader
 from tfjax_batches.reading.rows import UNROLL_LIMIT
 
 MASK = "_mask"
 ID = "_id"
-RESERVED = (ID, MASK, "_host")
+HOST = "_host"
+"""Parent of the features that stay on the host."""
+RESERVED = (ID, MASK, HOST)
 
 _ENDLESS = 2**40  # steps; even times the groups of a step they fit an int64
 
-GroupFeatures = dict[str, tf.Tensor]
+GroupFeatures = dict[str, tf.Tensor | tf.RaggedTensor]
 GroupTransform = Callable[[GroupFeatures, tf.Tensor, tf.Tensor], GroupFeatures]
 """Takes features by path, epochs int64[n] and examples int64[n] of a group; returns features."""
 
@@ -38,12 +41,12 @@ def batch_specs(config: BatchConfig, decoder: Decoder, num_examples: int) -> dic
     Raises:
         FeatureError: The dataset has a feature of a name that batches use themselves.
     """
-    specs = dict(decoder.specs)
-    if taken := [path for path in specs if path.split("/")[0] in RESERVED]:
+    if taken := [path for path in decoder.specs if path.split("/")[0] in RESERVED]:
         raise FeatureError(
             f"Batches use the names {', '.join(RESERVED)} themselves; the dataset has "
             f"{', '.join(taken)}. Leave these out with features=(…)."
         )
+    specs = {_batch_path(path, decoder): spec for path, spec in decoder.specs.items()}
     if config.with_ids:
         specs[ID] = FeatureSpec(shape=(), dtype=_id_dtype(num_examples))
     if config.remainder is Remainder.PAD:
@@ -66,7 +69,7 @@ def build_dataset(
     """Return a `tf.data.Dataset` of the process-local batches from `start_step` on.
 
     Its elements are flat dicts, path → tensor [process_batch, ...]. Padding rows are zeros,
-    and -1 in `_id`.
+    empty where ragged, and -1 in `_id`. Features that stay on the host lie below `_host`.
 
     Args:
         config: A checked config.
@@ -139,7 +142,8 @@ def _group_function(
         features = decoder.decode(records)
         if transform is not None:
             features = transform(features, epochs, examples)
-        return _finish(config, features, examples, plan.num_examples)
+        features = _finish(config, features, examples, plan.num_examples)
+        return {_batch_path(path, decoder): value for path, value in features.items()}
 
     return to_features
 
@@ -153,7 +157,9 @@ def _to_batches(groups: tf.data.Dataset, sizes: GroupSizes) -> tf.data.Dataset:
 
     def cut(features: GroupFeatures) -> GroupFeatures:
         return {
-            path: tf.reshape(value, [sizes.steps, sizes.rows, *value.shape[1:]])
+            path: tf.RaggedTensor.from_uniform_row_length(value, sizes.rows)
+            if isinstance(value, tf.RaggedTensor)
+            else tf.reshape(value, [sizes.steps, sizes.rows, *value.shape[1:]])
             for path, value in features.items()
         }
 
@@ -173,7 +179,15 @@ def _finish(
     return features
 
 
-def _zero_padding(value: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+def _batch_path(path: str, decoder: Decoder) -> str:
+    return f"{HOST}/{path}" if path in decoder.host_paths else path
+
+
+def _zero_padding(
+    value: tf.Tensor | tf.RaggedTensor, mask: tf.Tensor
+) -> tf.Tensor | tf.RaggedTensor:
+    if isinstance(value, tf.RaggedTensor):
+        return empty_rows(value, mask)
     mask = tf.reshape(mask, [-1] + [1] * (value.shape.rank - 1))
     return tf.where(mask, value, tf.zeros([], value.dtype))
 
