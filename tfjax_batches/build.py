@@ -105,7 +105,11 @@ def _build_alone(
     _check_process_has_rows(layout)
     source = open_source(builder, config.split)
     decoder = Decoder(
-        source.features, config.features, source.name, keep_on_host=config.keep_on_host
+        source.features,
+        config.features,
+        source.name,
+        keep_on_host=config.keep_on_host,
+        pad_to=config.pad_to,
     )
     check_device_features(decoder, source.name)
     plan = BatchPlan(
@@ -131,6 +135,7 @@ def _build_alone(
             examples=source.resolved,
             features=list(decoder.specs),
             keep_on_host=sorted(decoder.host_paths),
+            pad_to=config.pad_to,
             preprocess=config.preprocess,
         ),
         _flat_spec=_device_specs(device_specs, config.global_batch_size, sharding, own_shardings),

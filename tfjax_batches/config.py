@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     import tensorflow_datasets as tfds
 
     DatasetName: TypeAlias = str | tfds.core.DatasetBuilder
+    Lengths: TypeAlias = Mapping[str, int]
 else:
     # A flag can only give a name; `config_flags` refuses unions.
     DatasetName = str
+    # A flag gives a dict as a literal, which `config_flags` reads for this type alone.
+    Lengths = object
 
 
 class Shuffle(enum.StrEnum):
@@ -67,7 +70,7 @@ class BatchConfig:
         keep_on_host: Features left as NumPy under `batch["_host"]`, by path; the path of a nested
             dict means all below it. `BatchLoader` tells their form.
         pad_to: Feature path to the length that its variable first dimension is cut or
-            zero-filled to.
+            zero-filled to; adds `<path>_length`, int32, the length before that.
         preprocess: Ops applied to examples, such as `"flip_lr|value_range(-1, 1)"`.
         with_ids: Add `_id`, the index of each example in the split; -1 on padding.
         prefetch_depth: Batches ready on the device ahead of the consumer. 0: synchronous.
@@ -100,7 +103,7 @@ class BatchConfig:
     remainder: str = Remainder.CARRY
     features: tuple[str, ...] | None = None
     keep_on_host: tuple[str, ...] = ()
-    pad_to: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    pad_to: Lengths = dataclasses.field(default_factory=dict)
     preprocess: str = ""
     with_ids: bool = False
     prefetch_depth: int = 2
@@ -121,7 +124,7 @@ class BatchConfig:
         """
         config = dataclasses.replace(self)
         faults = [*_enum_faults(config), *_type_faults(config), *_number_faults(config)]
-        faults += _name_faults(config)
+        faults += [*_name_faults(config), *_pad_faults(config)]
         if faults:
             raise ConfigError("BatchConfig cannot be used:\n" + "\n".join(f"  {f}" for f in faults))
         _refuse_unsupported(config)
@@ -245,10 +248,26 @@ def _name_faults(config: BatchConfig) -> list[str]:
     return faults
 
 
+def _pad_faults(config: BatchConfig) -> list[str]:
+    value = config.pad_to
+    if not isinstance(value, Mapping) or not all(isinstance(path, str) for path in value):
+        return [f"pad_to must map feature paths to lengths; got {value!r}. Write {{'path': 16}}."]
+    faults = [
+        f"pad_to[{path!r}] must be an integer of at least 1 and below 2**31; got {length!r}."
+        for path, length in value.items()
+        if isinstance(length, bool)
+        or not isinstance(length, numbers.Integral)
+        or not 1 <= int(length) < 2**31
+    ]
+    if not faults:
+        # In one order, so that equal configs have equal texts on all processes.
+        config.pad_to = {path: int(length) for path, length in sorted(value.items())}
+    return faults
+
+
 def _refuse_unsupported(config: BatchConfig) -> None:
-    for name in ("pad_to", "preprocess"):
-        if getattr(config, name):
-            raise UnsupportedError(
-                f"BatchConfig.{name} is not in this version; got {getattr(config, name)!r}. "
-                "Leave it at its default."
-            )
+    if config.preprocess:
+        raise UnsupportedError(
+            f"BatchConfig.preprocess is not in this version; got {config.preprocess!r}. "
+            "Leave it at its default."
+        )

@@ -34,6 +34,7 @@ _MENDS = {
     "remainder": "set remainder back",
     "features": "set features back",
     "keep_on_host": "set keep_on_host back",
+    "pad_to": "set pad_to back",
     "preprocess": "set preprocess back",
     "global_batch_size": "set global_batch_size back; only remainder='carry' can change it",
     "order_version": "go on with the release of tfjax_batches that saved the state",
@@ -48,6 +49,7 @@ def make_fingerprint(
     features: Sequence[str],
     preprocess: str,
     keep_on_host: Sequence[str] = (),
+    pad_to: Mapping[str, int] | None = None,
 ) -> Fingerprint:
     """Return what the rows of a run depend on, as field → JSON value.
 
@@ -58,6 +60,7 @@ def make_fingerprint(
         features: Paths of all features.
         preprocess: The spec string.
         keep_on_host: Paths of those features that are delivered on the host.
+        pad_to: Lengths of padded features. None: none is.
     """
     fields = {
         "dataset": dataset,
@@ -73,9 +76,11 @@ def make_fingerprint(
     if plan.remainder is not Remainder.CARRY:
         # There the batch size sets where epochs begin.
         fields["global_batch_size"] = plan.global_batch_size
-    # Only where used: states from before the field existed say the same by its absence.
+    # Only where used: states from before these fields existed say the same by their absence.
     if keep_on_host:
         fields["keep_on_host"] = list(keep_on_host)
+    if pad_to:
+        fields["pad_to"] = dict(pad_to)
     return {name: _shortened(value) for name, value in fields.items()}
 
 

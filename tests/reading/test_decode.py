@@ -174,3 +174,74 @@ def test_decode_unknown_feature_suggests_the_nearest() -> None:
         FeatureError, match=r"features of made; 'lable' is none. Did you mean 'label'\?"
     ):
         Decoder(features_of("label"), ("lable",), "made")
+
+
+PADDABLE = ["any_audio", "any_tensor", "numbers", "flags", "texts", "labels", "tensors"]
+PADDABLE += ["zlib_tensors", "images", "any_video", "objects", "dataset"]
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+@pytest.mark.parametrize("kind", PADDABLE)
+def test_decode_pad_to_cuts_and_fills_every_kind(kind: str, length: int) -> None:
+    features = features_of(kind)
+    records = serialize(features, 7)
+    decoder = Decoder(features, None, "made", pad_to={kind: length})
+    padded, plain = (
+        tf.function(each.decode).get_concrete_function(tf.TensorSpec([7], tf.string))
+        for each in (decoder, Decoder(features, None, "made"))
+    )
+    found, ragged = padded(tf.constant(records)), plain(tf.constant(records))
+    assert (
+        sorted(found) == list(decoder.specs) == sorted([*ragged, *(f"{p}_length" for p in ragged)])
+    )
+    for path, values in ragged.items():
+        assert decoder.specs[path].is_fixed
+        assert padded.structured_outputs[path].shape == (7, *decoder.specs[path].shape)
+        assert found[path].dtype == values.dtype
+        assert found[f"{path}_length"].dtype == tf.int32
+        for row, value in enumerate(values):
+            value = np.asarray(value)
+            expected = np.zeros((length, *value.shape[1:]), value.dtype)
+            expected[: len(value)] = value[:length]
+            if value.dtype == object:
+                expected[expected == 0] = b""
+            np.testing.assert_array_equal(found[path][row], expected)
+            assert found[f"{path}_length"][row] == len(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("label", "varies, where no other does; 'label' of made is int64. Leave it out of pad_to."),
+        ("tensor", "'tensor' of made is int8 of shape (2, 3)."),
+        ("any_image", "'any_image' of made is uint8 of shape (None, None, 3)."),
+        (
+            "any_last",
+            "'any_last' of made is int64 of shape (2, None). Leave it out of pad_to; keep_",
+        ),
+        ("ragged", "keep_on_host=('ragged',) takes any shape"),
+    ],
+)
+def test_decode_pad_to_what_it_cannot_make_dense_is_named(kind: str, text: str) -> None:
+    with pytest.raises(FeatureError) as caught:
+        Decoder(features_of(kind), None, "made", pad_to={kind: 3})
+    assert "pad_to cuts or fills a first dimension that varies" in str(caught.value)
+    assert text in str(caught.value)
+
+
+def test_decode_pad_to_bad_names_are_refused() -> None:
+    features = tfds.features.FeaturesDict(
+        {"x": tfds.features.Sequence(np.int64), "x_length": np.int64, "y": np.int64}
+    )
+    for pad_to, text in [
+        (
+            {"xx": 3},
+            "pad_to names features of made that are parsed; 'xx' is none. Did you mean 'x'?",
+        ),
+        ({"x": 3}, "adds the lengths of 'x' as 'x_length'; made has a feature of that name."),
+    ]:
+        with pytest.raises(FeatureError) as caught:
+            Decoder(features, None, "made", pad_to=pad_to)
+        assert text in str(caught.value)
+    with pytest.raises(FeatureError, match=r"one length; 'objects/box' gets 3 and 4. Name it once"):
+        Decoder(features_of("objects"), None, "made", pad_to={"objects": 3, "objects/box": 4})

@@ -47,6 +47,17 @@ class FeatureSpec:
         """Whether all examples have one shape."""
         return None not in self.shape
 
+    @property
+    def is_paddable(self) -> bool:
+        """Whether the first size is the one that differs from example to example."""
+        return self.shape[:1] == (None,) and None not in self.shape[1:]
+
+    def describe(self) -> str:
+        """Return dtype and shape, for messages."""
+        if self.shape == ():
+            return "a string" if self.is_string else str(self.dtype)
+        return f"{'strings' if self.is_string else self.dtype} of shape {self.shape}"
+
 
 class Leaf:
     """Parses and decodes one leaf, with TFDS's own code.

@@ -10,6 +10,7 @@ On the host such a feature is `object[n]`, one read-only array per example:
 Strings are bytes. In a `tf.data.Dataset` the same feature is a `tf.RaggedTensor`.
 """
 
+import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,6 +22,31 @@ import tensorflow as tf
 from tfjax_batches.reading.leaf import FeatureSpec
 
 Array = npt.NDArray[np.generic]
+
+
+def length_path(path: str) -> str:
+    """Return where the lengths of a padded feature stand."""
+    return f"{path}_length"
+
+
+def padded_specs(path: str, spec: FeatureSpec, length: int) -> dict[str, FeatureSpec]:
+    """Return the specs, by path, of what `pad_rows` makes of a feature of that spec."""
+    return {
+        path: dataclasses.replace(spec, shape=(length, *spec.shape[1:]), nested_sequences=0),
+        length_path(path): FeatureSpec(shape=(), dtype=np.dtype(np.int32)),
+    }
+
+
+def pad_rows(path: str, value: tf.RaggedTensor, length: int) -> dict[str, tf.Tensor]:
+    """Return [n, length, ...] and the lengths before, int32[n], by path.
+
+    Rows that are longer are cut, shorter ones filled with zeros or empty strings.
+    """
+    sizes = value.shape[2:].as_list()
+    return {
+        path: value.to_tensor(shape=[value.shape[0], length, *sizes]),
+        length_path(path): tf.cast(value.row_lengths(), tf.int32),
+    }
 
 
 def empty_rows(value: tf.RaggedTensor, mask: tf.Tensor) -> tf.RaggedTensor:
