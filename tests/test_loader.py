@@ -16,9 +16,10 @@ import tensorflow_datasets as tfds
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tfjax_batches as tjb
-from tests.made_datasets import Numbers, SlowReader, make_numbers, number_example
+from tests.made_datasets import LABELS, Numbers, SlowReader, make_numbers, number_example
 from tfjax_batches.placing.isolation import _enable_x64
 from tfjax_batches.reading.framing import masked_crc
+from tfjax_batches.reading.labels import find_label_names
 
 MESH = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
 
@@ -245,6 +246,38 @@ def test_stats_count_what_was_delivered(numbers_folder: str, depth: int) -> None
     assert stats.place_seconds > 0
     assert 0 < stats.wait_seconds <= stats.seconds
     assert str(stats).startswith("4 steps, 31 examples in ")
+
+
+def test_label_names_are_those_of_tfds(numbers_folder: str, things_folder: str) -> None:
+    loader = tjb.build(numbers_folder, global_batch_size=8)
+    assert loader.label_names == {"label": LABELS}
+    assert tjb.build(numbers_folder, global_batch_size=8, features=("number",)).label_names == {}
+    things = tjb.build(
+        things_folder,
+        global_batch_size=8,
+        features=("number", "objects"),
+        keep_on_host=("objects/bbox",),
+        pad_to={"objects/label": 3},
+    )
+    assert things.label_names == {"objects/label": LABELS}
+
+
+def test_find_label_names_of_every_kind_of_label() -> None:
+    f = tfds.features
+    features = f.FeaturesDict(
+        {
+            "counted": f.ClassLabel(num_classes=2),
+            "unknown": f.ClassLabel(),
+            "several": f.Sequence(f.Sequence(f.ClassLabel(names=["a", "b"])), length=2),
+            "nested": {"label": f.ClassLabel(names=["c"]), "x": np.int64},
+        }
+    )
+    paths = ["counted", "nested/label", "nested/x", "several", "unknown"]
+    assert find_label_names(features, paths) == {
+        "counted": ("0", "1"),
+        "nested/label": ("c",),
+        "several": ("a", "b"),
+    }
 
 
 def test_feature_shardings_place_each_feature_by_its_spec(numbers_folder: str) -> None:

@@ -21,6 +21,7 @@ from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.order import ORDER_VERSION
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.reading.decode import Decoder, check_device_features
+from tfjax_batches.reading.labels import find_label_names
 from tfjax_batches.reading.leaf import FeatureSpec
 from tfjax_batches.reading.pipeline import HOST, batch_specs
 from tfjax_batches.reading.prepare import prepare, reopen
@@ -138,6 +139,7 @@ def _build_alone(
             pad_to=config.pad_to,
             preprocess=config.preprocess,
         ),
+        label_names=find_label_names(source.features, decoder.specs),
         _flat_spec=_device_specs(device_specs, config.global_batch_size, sharding, own_shardings),
         _host_specs=host_specs,
         _reader=open_reader(source, verify_crc=config.verify_crc),

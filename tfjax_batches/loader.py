@@ -47,6 +47,8 @@ class BatchLoader:
         plan: Which example stands in which row.
         process_index: The process whose rows are read here.
         fingerprint: What the rows depend on, as it stands in saved states.
+        label_names: Names of the classes of each label of TFDS, by path: the name of label 3 is
+            `label_names["label"][3]`.
 
     Features that `keep_on_host` names stand in `batch["_host"]`, nested by path, as read-only
     NumPy arrays of this process's rows alone, which are `layout.rows(process_index)`. Take them out
@@ -60,6 +62,7 @@ class BatchLoader:
     plan: BatchPlan
     process_index: int
     fingerprint: Fingerprint
+    label_names: Mapping[str, tuple[str, ...]]
     _flat_spec: Mapping[str, jax.ShapeDtypeStruct]
     _host_specs: Mapping[str, FeatureSpec]
     _reader: RecordReader
