@@ -67,15 +67,11 @@ def make_train_step(
     return train_step
 
 
-def make_eval_step(replicated: NamedSharding) -> Any:
-    """Return the jitted step: (params, batch) → (number correct among the real rows, ids)."""
-
-    @functools.partial(jax.jit, out_shardings=replicated)
-    def eval_step(params: Params, batch: Any) -> tuple[jax.Array, jax.Array]:
-        correct = predict(params, batch["image"]).argmax(-1) == batch["label"]
-        return (correct & batch["_mask"]).sum(), batch["_id"]
-
-    return eval_step
+@jax.jit
+def eval_step(params: Params, batch: Any) -> dict[str, jax.Array]:
+    """Return the label of each row, and whether it was predicted."""
+    predicted = predict(params, batch["image"]).argmax(-1)
+    return {"label": batch["label"], "correct": predicted == batch["label"]}
 
 
 class Progress:
@@ -206,20 +202,20 @@ def build_eval_loader(config: Any, mesh: Mesh) -> tjb.BatchLoader:
 
 
 def evaluate(loader: tjb.BatchLoader, params: Params) -> None:
-    """Evaluate each example of the split once, and print the accuracy."""
-    mesh = params["hidden"].sharding.mesh
-    eval_step = make_eval_step(NamedSharding(mesh, PartitionSpec()))
-    correct, seen = 0, []
+    """Evaluate each example of the split once; print the accuracy, of each class too."""
     with iter(loader) as batches:
-        for batch in batches:
-            step_correct, ids = eval_step(params, batch)
-            correct += int(step_correct)
-            seen.append(np.asarray(ids))
-    ids = np.concatenate(seen)
-    times_seen = np.bincount(ids[ids >= 0], minlength=loader.num_examples)
+        parts = [tjb.gather_examples(batch, eval_step(params, batch)) for batch in batches]
+    ids = np.concatenate([ids for ids, _ in parts])
+    labels, correct = (
+        np.concatenate([results[name] for _, results in parts]) for name in ("label", "correct")
+    )
+    times_seen = np.bincount(ids, minlength=loader.num_examples)
     report("test_examples", loader.num_examples)
     report("test_examples_evaluated_once", int((times_seen == 1).sum()))
-    report("test_accuracy", f"{correct / loader.num_examples:.4f}")
+    report("test_accuracy", f"{correct.mean():.4f}")
+    for label, name in enumerate(loader.label_names.get("label", ())):
+        if (of_class := labels == label).any():
+            report(f"test_accuracy_of_{name}", f"{correct[of_class].mean():.4f}")
 
 
 def check_config(config: Any) -> None:

@@ -51,3 +51,5 @@ def test_train_every_topology_ends_with_the_same_ids_and_loss(digits_data_dir: s
         assert float(run["final_loss"]) == pytest.approx(float(first["final_loss"]), abs=1e-4)
         assert run["test_examples_evaluated_once"] == run["test_examples"] == "360"
         assert float(run["test_accuracy"]) > 0.8
+        classes = [float(run[f"test_accuracy_of_{digit}"]) for digit in range(10)]
+        assert min(classes) < float(run["test_accuracy"]) < max(classes)
