@@ -468,3 +468,31 @@ def test_build_logs_one_summary_and_warns_of_what_is_left_out(
     lines = [record.getMessage() for record in caplog.records]
     assert sum("8 rows on mesh data=4" in line for line in lines) == 1
     assert any("7 of 23 examples are left out of each epoch" in line for line in lines)
+
+
+@pytest.mark.parametrize("shuffle", ["none", "global"])
+def test_iter_complementary_splits_stay_disjoint_over_epochs(
+    numbers_folder: str, shuffle: str
+) -> None:
+    """23 examples, cut at 67 %: nobody sees the other's, whichever the remainder policy."""
+    seen = {}
+    for split in ("train[:67%]", "train[67%:]"):
+        for remainder in ("carry", "pad"):
+            loader = tjb.build(
+                numbers_folder,
+                split=split,
+                global_batch_size=4,
+                num_epochs=3,
+                shuffle=shuffle,
+                remainder=remainder,
+                with_ids=True,
+            )
+            numbers = [
+                np.asarray(batch["number"])[np.asarray(batch["_id"]) >= 0] for batch in iter(loader)
+            ]
+            seen[split, remainder] = set(np.concatenate(numbers).tolist())
+            assert len(seen[split, remainder]) == loader.num_examples
+    for remainder in ("carry", "pad"):
+        train, evaluation = seen["train[:67%]", remainder], seen["train[67%:]", remainder]
+        assert train.isdisjoint(evaluation)
+        assert train | evaluation == set(range(23))
