@@ -5,6 +5,9 @@ tf.data says which op failed, not on which record. Nothing is kept for that case
 well: the records of the failed step are read and decoded again, one by one.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import tensorflow as tf
 
 from tfjax_batches.errors import RecordError
@@ -25,20 +28,46 @@ def explain_failure(
         decoder: What turns records into features.
         process_index: This process, for the message.
     """
+    decode = tf.function(decoder.decode, input_signature=[tf.TensorSpec([1], tf.string)])
     where = f"(Step {step} on process {process_index}.)"
     for example in step_plan.examples[step_plan.mask]:
         try:
             record = reader.read(example[None])[0]
         except RecordError as error:
             return RecordError(f"{error} {where}")
-        try:
-            decoder.decode(tf.constant([record]))
-        except (tf.errors.OpError, UnicodeDecodeError) as error:
-            # Such a message quotes the bytes of the record, which need not be text.
-            why = getattr(error, "message", "its bytes cannot be parsed.")
+        if (why := _why_undecodable(decoder, decode, tf.constant([record]))) is not None:
             return RecordError(
                 "A record is a tf.train.Example with the features that the dataset's metadata "
                 f"names; {reader.describe(int(example))}, is not: {why} "
                 f"Prepare the dataset again, or leave the feature out with features=(…). {where}"
             )
     return None
+
+
+def _why_undecodable(
+    decoder: Decoder, decode: Callable[[tf.Tensor], Any], record: tf.Tensor
+) -> str | None:
+    """Return why a record cannot be decoded; None: it can.
+
+    Args:
+        decoder: What decodes it.
+        decode: The same as a graph, as in the pipeline.
+        record: string[1].
+    """
+    try:
+        decode(record)
+    except (tf.errors.OpError, UnicodeDecodeError):
+        pass
+    else:
+        return None
+    # Run eagerly, TensorFlow tells the reason and nothing of a graph.
+    try:
+        decoder.decode(record)
+    except tf.errors.OpError as error:
+        why: str = error.message
+        return why
+    # The message quotes the bytes of the record, which need not be text; or `tf.map_fn`, which
+    # run eagerly refuses a feature that holds nothing, came first.
+    except ValueError:
+        pass
+    return "its bytes cannot be parsed."
