@@ -175,3 +175,26 @@ def test_position_within_a_batch_is_refused_under_pad() -> None:
     plan = dataclasses.replace(PLAN, remainder=Remainder.PAD)
     with pytest.raises(StateError, match=r"9 is no multiple of global_batch_size=8"):
         read_position(make_state(9, fingerprint_of(plan)), plan, fingerprint_of(plan))
+
+
+def test_make_state_stays_small_where_every_field_is_long() -> None:
+    """Each value just short enough to be kept whole."""
+    names = [f"feature_{n:03}" for n in range(15)]
+    fingerprint = make_fingerprint(
+        BatchPlan(
+            num_examples=2**62,
+            global_batch_size=2**62,
+            shuffle=Shuffle.GLOBAL,
+            seed=2**62,
+            num_epochs=None,
+            remainder=Remainder.PAD,
+        ),
+        dataset="d" * 254,
+        examples=names,
+        features=names,
+        preprocess="p" * 254,
+        keep_on_host=names,
+        pad_to=dict.fromkeys(names[:12], 16),
+    )
+    assert "…" not in str(fingerprint)
+    assert len(json.dumps(make_state(2**62, fingerprint))) < 2048
