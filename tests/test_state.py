@@ -158,10 +158,26 @@ def test_num_epochs_may_change_but_not_to_before_the_position() -> None:
             {"version": 1, "position": 8, "fingerprint": {}, "positon": 8},
             "got 'positon' too. Did you mean 'position'?",
         ),
-        ({"version": 1, "position": 8, "fingerprint": {}}, "seed: saved null, now 3"),
+        ({"version": 1, "position": 8, "fingerprint": {}}, "seed: saved nothing, now 3"),
+        (
+            {"version": 1, "position": 8, "fingerprint": {**fingerprint_of(PLAN), "zz": None}},
+            "zz: saved null, now nothing; set it back",
+        ),
+        (
+            {"version": 1, "position": 8, "fingerprint": {**fingerprint_of(PLAN), "seed": 3.0}},
+            "seed: saved 3.0, now 3",
+        ),
+        (
+            {"version": 1, "position": 8, "fingerprint": {**fingerprint_of(PLAN), "seed": {1}}},
+            "A state is plain JSON; its fingerprint is not",
+        ),
+        (
+            {"version": 1, "position": 10**30, "fingerprint": fingerprint_of(PLAN)},
+            "A position counts the rows of a run",
+        ),
         (
             {"version": 1, "position": 8, "fingerprint": {**fingerprint_of(PLAN), "mix": 1}},
-            "mix: saved 1, now null; set it back",
+            "mix: saved 1, now nothing; set it back",
         ),
     ],
 )
@@ -198,3 +214,9 @@ def test_make_state_stays_small_where_every_field_is_long() -> None:
     )
     assert "…" not in str(fingerprint)
     assert len(json.dumps(make_state(2**62, fingerprint))) < 2048
+
+
+def test_state_shares_nothing_with_the_loader() -> None:
+    fingerprint = fingerprint_of(PLAN)
+    make_state(8, fingerprint)["fingerprint"]["features"].append("x")
+    assert fingerprint == fingerprint_of(PLAN)

@@ -272,8 +272,9 @@ class BatchIterator(Iterator[Batch]):
             StateError: As for `restore`; nothing has changed then.
         """
         loader, start_step = self._loader._at_state(state)
-        self.close()
+        before = self._placed
         self._open(loader, start_step)
+        before.close()
 
     def _open(self, loader: BatchLoader, start_step: int) -> None:
         self._loader = loader

@@ -15,7 +15,7 @@ from typing import Any
 from tfjax_batches.config import Remainder
 from tfjax_batches.errors import StateError, nearest_hint
 from tfjax_batches.planning.order import ORDER_VERSION
-from tfjax_batches.planning.plan import BatchPlan
+from tfjax_batches.planning.plan import MOST_POSITIONS, BatchPlan
 
 STATE_VERSION = 1
 """Raised whenever a state's fields, or what they mean, change."""
@@ -86,7 +86,9 @@ def make_fingerprint(
 
 def make_state(position: int, fingerprint: Fingerprint) -> dict[str, Any]:
     """Return the state after the rows before `position`; JSON, under 2 KB."""
-    return {"version": STATE_VERSION, "position": position, "fingerprint": dict(fingerprint)}
+    # A deep copy: what the caller does to it must not reach the loader.
+    copied = json.loads(json.dumps(dict(fingerprint)))
+    return {"version": STATE_VERSION, "position": position, "fingerprint": copied}
 
 
 def read_position(state: Any, plan: BatchPlan, fingerprint: Fingerprint) -> int:
@@ -102,17 +104,24 @@ def read_position(state: Any, plan: BatchPlan, fingerprint: Fingerprint) -> int:
             others; names each field with the saved and the present value, and how to go on.
     """
     position, saved = _read_fields(state)
+    # As text: 0, 0.0 and False are equal in Python, and a field that is null is not one missing.
+    was, now = ({name: json.dumps(each[name]) for name in each} for each in (saved, fingerprint))
     differences = [
-        f"  {name}: saved {json.dumps(saved.get(name))}, now {json.dumps(fingerprint.get(name))}; "
+        f"  {name}: saved {was.get(name, 'nothing')}, now {now.get(name, 'nothing')}; "
         f"{_MENDS.get(name, 'set it back')}"
-        for name in {**saved, **fingerprint}
-        if saved.get(name) != fingerprint.get(name)
+        for name in {**was, **now}
+        if was.get(name) != now.get(name)
     ]
     if differences:
         raise StateError(
             "A run goes on with the rows that it would have had; the state is of other ones:\n"
             + "\n".join(differences)
             + "\nSet these back, or start anew with iter(loader)."
+        )
+    if position > MOST_POSITIONS:
+        raise StateError(
+            f"A position counts the rows of a run, up to {MOST_POSITIONS}; got {position}. "
+            "Pass what get_state() returned, whole."
         )
     if plan.num_rows is not None and position > plan.num_rows:
         raise StateError(
@@ -155,7 +164,14 @@ def _read_fields(state: Any) -> tuple[int, dict[str, Any]]:
             f"A state has version 1 to {STATE_VERSION} and a position from 0; got version "
             f"{version} and position {state['position']}. {advice}"
         )
-    return state["position"], dict(state["fingerprint"])
+    fingerprint = dict(state["fingerprint"])
+    try:
+        json.dumps(fingerprint)
+    except (TypeError, ValueError) as error:
+        raise StateError(
+            f"A state is plain JSON; its fingerprint is not: {error}. {advice}"
+        ) from None
+    return state["position"], fingerprint
 
 
 def _shortened(value: Any) -> Any:

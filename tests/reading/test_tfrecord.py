@@ -2,6 +2,7 @@
 """Records by index, and damaged files named to the byte."""
 
 import itertools
+import os
 import shutil
 from pathlib import Path
 
@@ -123,6 +124,17 @@ def test_read_cut_or_longer_file_is_named(
         reader_of(tmp_path / "1.0.0").read(np.array([22]))
     assert str(files[2]) in str(caught.value)
     assert text in str(caught.value)
+
+
+def test_read_file_that_is_cut_while_it_is_mapped_is_named(
+    numbers_folder: str, tmp_path: Path
+) -> None:
+    files = damaged_copy(numbers_folder, tmp_path / "1.0.0")
+    reader = reader_of(tmp_path / "1.0.0")
+    reader.read(np.arange(23))
+    os.truncate(files[1], 0)
+    with pytest.raises(RecordError, match=rf"{files[1]} was cut from \d+ to 0 bytes"):
+        reader.read(np.arange(23))
 
 
 @pytest.mark.parametrize("content", [None, b""])

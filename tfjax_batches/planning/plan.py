@@ -15,7 +15,8 @@ from tfjax_batches.config import Remainder, Shuffle
 from tfjax_batches.errors import ConfigError
 from tfjax_batches.planning.order import Int64Array, permute
 
-_MOST_POSITIONS = 2**62  # of an endless run: they are computed in int64
+MOST_POSITIONS = 2**61
+"""Of an endless run: they are computed in int64."""
 
 PADDING = -1
 """Stands for an example index on rows that hold no example."""
@@ -160,7 +161,7 @@ class BatchPlan:
         """
         stop = self.num_steps
         if stop is None:
-            stop = _MOST_POSITIONS // self.global_batch_size
+            stop = 2 * MOST_POSITIONS // self.global_batch_size
         for step in (steps[0], steps[-1]):
             if not 0 <= step < stop:
                 raise IndexError(f"A step lies in 0 <= step < {stop}; got {step}.")

@@ -185,6 +185,12 @@ def _load(path: str) -> tuple[Int64Array, dict[FileKey, int]]:
         header_bytes = int(data[:8].view("<i8")[0])
         header = json.loads(data[8:header_bytes].tobytes())
         keys = [FileKey(*entry) for entry in header["files"]]
+        if not all(
+            isinstance(key.name, str)
+            and all(type(value) is int for value in (key.size, key.mtime_ns, key.num_records))
+            for key in keys
+        ):
+            return nothing
         offsets = data[header_bytes:].view("<i8").view(np.ndarray)
     except (OSError, ValueError, TypeError, KeyError, IndexError):
         return nothing

@@ -96,6 +96,8 @@ class TFRecordReader:
         """
         files, starts, ends = self._places.locate(examples)
         maps = self._maps
+        for file in set(files.tolist()):
+            self._check_whole(file)
         places = zip(files.tolist(), starts.tolist(), ends.tolist(), strict=True)
         frames = [maps[file][start:end] for file, start, end in places]
         try:
@@ -111,6 +113,16 @@ class TFRecordReader:
     def describe(self, example: int) -> str:
         """Return file, record and offset of an example, for messages."""
         return self._places.describe(example)
+
+    def _check_whole(self, number: int) -> None:
+        """Raise for a file that was cut since it was mapped: to read beyond its end kills us."""
+        mapped = self._maps[number]
+        if mapped.size() < len(mapped):
+            raise RecordError(
+                "A split's files stay as they are while they are read; "
+                f"{self._places.paths[number]} was cut from {len(mapped)} to {mapped.size()} "
+                "bytes. Restore the file or prepare the dataset again."
+            )
 
     def _map_file(self, number: int) -> mmap.mmap:
         path = self._places.paths[number]
