@@ -5,8 +5,10 @@
     python scripts/bench.py --quick       # small data, one short round: to see that it runs
 
 Engines take turns, each in a process of its own, for several rounds: the machine may be shared,
-and medians and ratios are what counts. `limit` is parsing and decoding alone, of records in
-memory. The datasets are made on the first run, in --data_dir. Needs the `bench` extra.
+and medians and ratios are what counts. Where other programs take a share of the machine that
+changes, the CPU time of an example says more than the rate; that of grain_loader leaves out its
+processes. `limit` is parsing and decoding alone, of records in memory. The datasets are made on
+the first run, in --data_dir. Needs the `bench` extra.
 """
 
 import argparse
@@ -42,17 +44,26 @@ def measure(engine: str, name: str, options: argparse.Namespace) -> dict[str, fl
         workload = bench_workloads.quick(workload)
     seconds = 0.3 if options.quick else options.seconds
     if engine == "limit":
-        return {"rate": bench_engines.measure_limit(workload, options.data_dir, seconds)}
+        rate, cpu_us = bench_engines.measure_limit(workload, options.data_dir, seconds)
+        return {"rate": rate, "cpu_us": cpu_us}
     make_batches = bench_engines.ENGINES[engine](workload, options.data_dir)
     start = time.perf_counter()
     batches = make_batches()
     jax.block_until_ready(next(batches))
     first_seconds = time.perf_counter() - start
     count_batches(batches, 0.1 if options.quick else WARM_UP_SECONDS)
+    cpu_start, start = time.process_time(), time.perf_counter()
     rate = count_batches(batches, seconds) * workload.batch_size
+    examples = rate * (time.perf_counter() - start)
+    cpu_us = (time.process_time() - cpu_start) / examples * 1e6
     peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     batches.close()
-    return {"rate": rate, "first_seconds": first_seconds, "peak_mb": peak_bytes / 1e6}
+    return {
+        "rate": rate,
+        "cpu_us": cpu_us,
+        "first_seconds": first_seconds,
+        "peak_mb": peak_bytes / 1e6,
+    }
 
 
 def count_batches(batches: Any, seconds: float) -> float:
@@ -122,7 +133,7 @@ def print_table(name: str, engines: dict[str, list[dict[str, float]]]) -> None:
     print(f"\n{name}: examples/s on 2 × 2 CPU devices, shuffled")
     print(
         f"{'engine':14} {'median':>9} {'lowest':>9} {'highest':>9} {'ours is':>9}"
-        f" {'first batch':>12} {'peak memory':>12}"
+        f" {'CPU/example':>12} {'first batch':>12} {'peak memory':>12}"
     )
     ours = statistics.median(r["rate"] for r in engines.get("tfjax_batches", [{"rate": 0.0}]))
     for engine, results in engines.items():
@@ -130,6 +141,8 @@ def print_table(name: str, engines: dict[str, list[dict[str, float]]]) -> None:
         median = statistics.median(rates)
         line = f"{engine:14} {median:9,.0f} {min(rates):9,.0f} {max(rates):9,.0f}"
         line += f" {ours / median:7.2f} ×"
+        cpu_us = statistics.median(result["cpu_us"] for result in results)
+        line += f" {cpu_us:9,.1f} µs"
         if engine != "limit":
             first = statistics.median(result["first_seconds"] for result in results)
             peak = statistics.median(result["peak_mb"] for result in results)
