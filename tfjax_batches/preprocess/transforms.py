@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two kinds of transform: one sees an example, the other a group of them.
+
+Both hold a TensorFlow function of nested dicts, as TFDS features nest. An op of a spec string is
+a function of literals that returns one of the two.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from tfjax_batches.errors import ConfigError
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MapExamples:
+    """Applies a function to each example.
+
+    Attributes:
+        fn: `fn(example)`, or `fn(example, seed)` where `random`; returns the example anew. An
+            example is a nested dict of tensors without a batch dim. A seed is int32[2], for
+            `tf.random.stateless_*`, made of (config.seed, epoch, example index, place in the
+            chain).
+        random: Give `fn` a seed.
+        encoded: Features that `fn` is given as stored bytes, a string each, by path.
+        name: For messages. None: that of `fn`.
+    """
+
+    fn: Callable[..., Any]
+    random: bool = False
+    encoded: tuple[str, ...] = ()
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_function(self)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MapBatches:
+    """Applies a function to groups of examples, which may be parts of a batch, or several batches.
+
+    What a row becomes may depend on that row alone, or on the `rows_together` rows that start at a
+    multiple of it: how rows are grouped changes with processes and speed, and must change no value.
+
+    Attributes:
+        fn: `fn(batch)`, or `fn(batch, seeds)` where `random`; returns the batch anew, with its
+            rows in place. A batch is a nested dict of tensors [n, ...]. Seeds are int32[n, 2], one
+            of each example, as those of `MapExamples`.
+        random: Give `fn` seeds.
+        encoded: Features that `fn` is given as stored bytes, string[n], by path.
+        name: For messages. None: that of `fn`.
+        rows_together: Rows of the global batch that stand in one group, and on one process: those
+            from each multiple of it to the next.
+    """
+
+    fn: Callable[..., Any]
+    random: bool = False
+    encoded: tuple[str, ...] = ()
+    name: str | None = None
+    rows_together: int = 1
+
+    def __post_init__(self) -> None:
+        _check_function(self)
+        if self.rows_together < 1:
+            raise ConfigError(
+                f"rows_together counts rows, at least 1; got {self.rows_together!r}. Leave it out."
+            )
+
+
+Transform = MapExamples | MapBatches
+
+
+def _check_function(transform: Transform) -> None:
+    if not callable(transform.fn):
+        raise ConfigError(
+            f"{type(transform).__name__} takes a function of TensorFlow; got {transform.fn!r}. "
+            "Give the function itself, not its result."
+        )
