@@ -11,34 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.multiprocess.launching import (
-    PROGRAMS,
-    REPOSITORY,
-    TIMEOUT_SECONDS,
-    reports,
-    run_processes,
-)
+from tests.multiprocess.launching import REPOSITORY, TIMEOUT_SECONDS, reports, run_processes
 
 pytestmark = pytest.mark.multiprocess
 
 STEPS = 300
-
-
-def test_restore_on_other_processes_and_meshes_goes_on_bit_for_bit(
-    numbers_folder: str, tmp_path: Path
-) -> None:
-    digests = []
-    for processes, devices in [(2, 2), (1, 4), (4, 1)]:
-        outputs = run_processes(
-            PROGRAMS / "go_on_from_state.py",
-            numbers_folder,
-            str(tmp_path / "state.json"),
-            processes=processes,
-            devices=devices,
-        )
-        digests += [line for line in "\n".join(outputs).splitlines() if line.startswith("rest: ")]
-    assert len(digests) == 2 + 2 * 1 + 2 * 4
-    assert len(set(digests)) == 1
 
 
 def flags_of_training(data_dir: str, *flags: str) -> list[str]:

@@ -1,35 +1,67 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real processes: four devices in one, two and four processes deliver and train the same."""
 
-from pathlib import Path
-
 import pytest
 
+from tests.made_datasets import make_numbers
 from tests.multiprocess.launching import PROGRAMS, REPOSITORY, reports, run_processes
 
-pytestmark = pytest.mark.multiprocess
+# The fixture starts seven processes, which many checks share.
+pytestmark = [pytest.mark.multiprocess, pytest.mark.timeout(600)]
 
-# (processes, devices in each)
-TOPOLOGIES = [(1, 4), (2, 2), (4, 1)]
+# (processes, devices in each); the first one saves the state that the others go on from.
+TOPOLOGIES = [(2, 2), (1, 4), (4, 1)]
+SIZES = [1, 7, 8, 9, 10, 63, 64, 65]
 
 
-def test_law_1_every_topology_and_mesh_gives_the_same_batches(
-    numbers_folder: str, tmp_path: Path
-) -> None:
-    digests = set()
-    for processes, devices in TOPOLOGIES:
-        outputs = run_processes(
-            PROGRAMS / "check_batches.py",
-            numbers_folder,
-            str(tmp_path),
+@pytest.fixture(scope="module")
+def checked(
+    numbers_folder: str, things_folder: str, tmp_path_factory: pytest.TempPathFactory
+) -> list[tuple[int, dict[str, str]]]:
+    """Return (process count, reports) of each process of each topology."""
+    root = tmp_path_factory.mktemp("topologies")
+    (root / "empty").mkdir()
+    for size in SIZES:
+        make_numbers(root / "sizes" / str(size), size, num_files=min(size, 3))
+    paths = (numbers_folder, root / "empty", root / "state.json", root / "sizes", things_folder)
+    return [
+        (processes, reports(output))
+        for processes, devices in TOPOLOGIES
+        for output in run_processes(
+            PROGRAMS / "check_topology.py",
+            *(str(path) for path in paths),
             processes=processes,
             devices=devices,
         )
-        for output in outputs:
-            found = {k: v for k, v in reports(output).items() if len(v) == 64}
-            assert len(found) == 6, output
-            digests |= set(found.values())
-    assert len(digests) == 1
+    ]
+
+
+def test_law_1_every_topology_and_mesh_gives_the_same_batches(
+    checked: list[tuple[int, dict[str, str]]],
+) -> None:
+    digests = [v for _, found in checked for k, v in found.items() if k.startswith("batches_")]
+    assert len(digests) == 6 * 7
+    assert len(set(digests)) == 1
+
+
+def test_restore_on_other_processes_and_meshes_goes_on_bit_for_bit(
+    checked: list[tuple[int, dict[str, str]]],
+) -> None:
+    digests = [v for _, found in checked for k, v in found.items() if k.startswith("rest_")]
+    assert len(digests) == 2 + 2 * 1 + 2 * 4
+    assert len(set(digests)) == 1
+
+
+def test_evaluation_counts_equal_numpy_for_every_size_and_topology(
+    checked: list[tuple[int, dict[str, str]]],
+) -> None:
+    runs = []
+    for processes, found in checked:
+        assert found["host_rows"] == str(8 // processes)
+        runs.append({name: text for name, text in found.items() if name.startswith("counts_")})
+    assert len(runs) == 7
+    assert len(runs[0]) == 2 * len(SIZES), runs[0]
+    assert all(run == runs[0] for run in runs)
 
 
 def test_train_every_topology_ends_with_the_same_ids_and_loss(digits_data_dir: str) -> None:

@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks every shard of every batch on this process, over several shardings of four devices.
-
-Arguments: the folder of `Numbers`, and a folder where no dataset is. Prints a digest of all rows
-of all batches, which must not depend on how the devices are spread over processes.
-"""
+"""Checks every shard of every batch on this process, over several shardings of four devices."""
 
 import hashlib
-import sys
 
 import jax
 import numpy as np
@@ -16,7 +11,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tfjax_batches as tjb
 from tests.made_datasets import number_example
-from tfjax_batches import launch
 
 ROWS = 8
 
@@ -108,17 +102,17 @@ def check_odd_device_order_is_named(folder: str) -> None:
         tjb.build(folder, sharding, global_batch_size=ROWS)
 
 
-def main() -> None:
-    launch.initialize()
-    folder, empty = sys.argv[1:]
+def run(folder: str, empty: str) -> None:
+    """Print a digest of all rows of all batches for each sharding, which must be one and the same.
+
+    Args:
+        folder: That of `Numbers`.
+        empty: One where no dataset is.
+    """
     for name, sharding in shardings().items():
         # One name a line, as `reports` reads it.
-        print(f"{name.replace(' ', '_')}: {check_sharding(folder, sharding)}", flush=True)
+        print(f"batches_{name.replace(' ', '_')}: {check_sharding(folder, sharding)}", flush=True)
     if jax.process_count() > 1:
         check_failure_of_one_process_reaches_all(folder, empty)
         check_odd_seed_is_named()
         check_odd_device_order_is_named(folder)
-
-
-if __name__ == "__main__":
-    main()

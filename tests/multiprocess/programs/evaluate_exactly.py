@@ -1,12 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluates splits of many sizes on this process's share, and compares with NumPy.
+"""Evaluates splits of many sizes on this process's share, and compares with NumPy."""
 
-Arguments: a folder that holds a folder of `Numbers` for each size, named by the size, and the
-folder of `Things`. Prints one line per size and batch size: the counts, which must not depend on
-how the devices are spread over processes.
-"""
-
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +11,6 @@ import tensorflow_datasets as tfds
 
 import tfjax_batches as tjb
 from tests.made_datasets import thing_example
-from tfjax_batches import launch
 
 BATCH_SIZES = [4, 8]
 
@@ -104,15 +97,15 @@ def check_host_features(folder: str) -> None:
     print(f"host_rows: {len(examples)}", flush=True)
 
 
-def main() -> None:
-    launch.initialize()
-    folders, things = Path(sys.argv[1]), sys.argv[2]
+def run(folders: Path, things: str) -> None:
+    """Print the counts per size and batch size, which must not depend on the processes.
+
+    Args:
+        folders: Holds a folder of `Numbers` for each size, named by the size.
+        things: The folder of `Things`.
+    """
     for folder in sorted(folders.iterdir()):
         for global_batch_size in BATCH_SIZES:
             (data,) = folder.glob("numbers/*")
             check_evaluation(data, int(folder.name), global_batch_size)
     check_host_features(things)
-
-
-if __name__ == "__main__":
-    main()

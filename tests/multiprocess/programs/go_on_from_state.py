@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Goes on from a state on another topology; prints a digest of all that follows.
-
-Arguments: the folder of `Numbers`, and a file. Where there is no such file, three batches are
-consumed, the state is saved there, and what follows is delivered by the same iterator.
-"""
+"""Goes on from a state on another topology."""
 
 import hashlib
 import json
-import sys
 from pathlib import Path
 
 import jax
@@ -16,7 +11,6 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tfjax_batches as tjb
-from tfjax_batches import launch
 
 
 def digest_of_rest(batches: tjb.BatchIterator) -> str:
@@ -36,9 +30,14 @@ def build(folder: str, *shape: int) -> tjb.BatchLoader:
     )
 
 
-def main() -> None:
-    launch.initialize()
-    folder, path = sys.argv[1], Path(sys.argv[2])
+def run(folder: str, path: Path) -> None:
+    """Print a digest of all that follows a state, which must not depend on the processes.
+
+    Args:
+        folder: That of `Numbers`.
+        path: Of the state. Where there is no such file, three batches are consumed, the state is
+            saved there, and what follows is delivered by the same iterator.
+    """
     saved = path.exists()
     multihost_utils.sync_global_devices("all have looked")
     if not saved:
@@ -47,13 +46,9 @@ def main() -> None:
                 next(batches)
             if jax.process_index() == 0:
                 path.write_text(json.dumps(batches.get_state()))
-            print(f"rest: {digest_of_rest(batches)}")
+            print(f"rest_of_the_same_run: {digest_of_rest(batches)}", flush=True)
         return
     state = json.loads(path.read_text())
     for shape in ((4, 1), (1, 4)):
         with build(folder, *shape).restore(state) as batches:
-            print(f"rest: {digest_of_rest(batches)}")
-
-
-if __name__ == "__main__":
-    main()
+            print(f"rest_on_{shape[0]}_by_{shape[1]}: {digest_of_rest(batches)}", flush=True)
