@@ -95,9 +95,7 @@ class TFRecordReader:
             RecordError: A file is missing or damaged; names file, record and offset.
         """
         files, starts, ends = self._places.locate(examples)
-        maps = self._maps
-        for file in set(files.tolist()):
-            self._check_whole(file)
+        maps = {file: self._open_whole(file) for file in set(files.tolist())}
         places = zip(files.tolist(), starts.tolist(), ends.tolist(), strict=True)
         frames = [maps[file][start:end] for file, start, end in places]
         try:
@@ -114,8 +112,8 @@ class TFRecordReader:
         """Return file, record and offset of an example, for messages."""
         return self._places.describe(example)
 
-    def _check_whole(self, number: int) -> None:
-        """Raise for a file that was cut since it was mapped: to read beyond its end kills us."""
+    def _open_whole(self, number: int) -> mmap.mmap:
+        """Return the map of a file; not if it was cut since: to read beyond its end kills us."""
         mapped = self._maps[number]
         if mapped.size() < len(mapped):
             raise RecordError(
@@ -123,6 +121,7 @@ class TFRecordReader:
                 f"{self._places.paths[number]} was cut from {len(mapped)} to {mapped.size()} "
                 "bytes. Restore the file or prepare the dataset again."
             )
+        return mapped
 
     def _map_file(self, number: int) -> mmap.mmap:
         path = self._places.paths[number]
