@@ -89,7 +89,7 @@ def to_device_dtype(
         return values
     with np.errstate(over="ignore"):  # found below, and told better
         narrow = values.astype(dtype)
-    changed = narrow.astype(values.dtype) != values
+    changed = narrow != values  # in the wider of the two dtypes, so that nothing is lost here
     if np.issubdtype(values.dtype, np.inexact):
         changed &= ~np.isnan(values)
     if changed.any():
