@@ -159,7 +159,12 @@ class BatchLoader:
         return self.layout.rows(self.process_index)
 
     def _flat_dataset(
-        self, start_step: int, stopped: tf.Variable | None = None, one_by_one: bool = False
+        self,
+        start_step: int,
+        stopped: tf.Variable | None = None,
+        *,
+        one_by_one: bool = False,
+        in_blocks: bool = False,
     ) -> tf.data.Dataset:
         if start_step < 0 or (self.num_steps is not None and start_step > self.num_steps):
             raise IndexError(
@@ -175,6 +180,7 @@ class BatchLoader:
             stopped,
             self._transform,
             one_by_one=one_by_one,
+            in_blocks=in_blocks,
         )
 
     def _at_state(self, state: Mapping[str, Any]) -> "tuple[BatchLoader, int]":
@@ -196,8 +202,11 @@ class BatchLoader:
     ) -> Prefetcher[HostBatch, B]:
         """Return what iterates from a step on; its state is the step that comes next."""
         source = HostBatches(
-            lambda stopped, step, one_by_one: self._flat_dataset(step, stopped, one_by_one),
+            lambda stopped, step, one_by_one: self._flat_dataset(
+                step, stopped, one_by_one=one_by_one, in_blocks=True
+            ),
             start_step,
+            len(self._rows),
             self._explain,
             {path: spec for path, spec in self._host_specs.items() if not spec.is_fixed},
         )

@@ -65,6 +65,7 @@ def build_dataset(
     transform: GroupTransform | None = None,
     *,
     one_by_one: bool = False,
+    in_blocks: bool = False,
 ) -> tf.data.Dataset:
     """Return a `tf.data.Dataset` of the process-local batches from `start_step` on.
 
@@ -81,6 +82,8 @@ def build_dataset(
         stopped: Ends the dataset, once True. None: nobody wants to.
         transform: Applied to the decoded features of each group. None: nothing is.
         one_by_one: Make each step by itself, so that a step that fails takes no other with it.
+        in_blocks: Leave the steps of a group together, [steps · process_batch, ...]: for small
+            batches, handing each over costs more than the rest.
     """
     sizes = plan_group_sizes(
         len(rows),
@@ -105,7 +108,7 @@ def build_dataset(
             num_parallel_calls=config.num_parallel_calls or tf.data.AUTOTUNE,
             deterministic=True,
         )
-        return _to_batches(groups, sizes)
+        return groups if in_blocks and sizes.count == 1 else _to_batches(groups, sizes)
 
     # The last steps may be too few for a group of several.
     edge = stop_step - (stop_step - start_step) % sizes.steps
