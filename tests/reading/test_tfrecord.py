@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.reading.writing import write_records, write_split
+from tests.reading.writing import source_of, write_records, write_split
 from tfjax_batches.errors import RecordError
 from tfjax_batches.reading import offsets as offsets_module
 from tfjax_batches.reading.index import index_paths, split_stem
@@ -100,6 +100,24 @@ def test_read_index_that_lies_is_named(numbers_folder: str, tmp_path: Path) -> N
             message = str(caught.value)
             assert f"by it there is record {example - 8} of {files[1]}, at byte " in message
             assert f"delete {kept}" in message
+
+
+def mapped_bytes() -> int:
+    """Return the memory of this process that is pages of files."""
+    (line,) = [x for x in Path("/proc/self/status").read_text().splitlines() if "RssFile" in x]
+    return int(line.split()[1]) * 1024
+
+
+def test_read_much_keeps_few_pages_of_the_files(tmp_path: Path) -> None:
+    record = os.urandom(2**20)
+    write_records(tmp_path / "file", [record] * 80)
+    reader = TFRecordReader(source_of({str(tmp_path / "file"): 80}))
+    reader.read(np.arange(1))
+    before = mapped_bytes()
+    for example in range(80):
+        (found,) = reader.read(np.array([example]))
+        assert found == record
+        assert mapped_bytes() < before + 40 * 2**20
 
 
 def test_read_more_files_than_may_be_open(tmp_path: Path) -> None:

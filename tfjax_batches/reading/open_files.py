@@ -39,6 +39,11 @@ class OpenFiles(Generic[T]):
                 file = self._files[number] = self._open_file(number)
         return file
 
+    def all_open(self) -> list[T]:
+        """Return the files that are open now."""
+        with self._lock:
+            return list(self._files.values())
+
 
 def _quarter_of_descriptors() -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -14,6 +14,10 @@ from tfjax_batches.reading.index import RecordIndex, index_paths, open_index, sp
 from tfjax_batches.reading.open_files import OpenFiles
 from tfjax_batches.reading.source import Source
 
+# Pages of a map that were touched count as memory of the process, up to the whole dataset. They are
+# let go after so many bytes, and come back from the page cache at a few µs per 64 KB.
+_MAPPED_BYTES = 2**24
+
 
 class TFRecordPlaces:
     """Where the records of a split lie: file, first byte and end. Indexed on first use.
@@ -87,6 +91,7 @@ class TFRecordReader:
         self._places = TFRecordPlaces(source)
         self._verify_crc = verify_crc
         self._maps = OpenFiles(self._map_file)
+        self._bytes_read = 0
 
     def read(self, examples: Int64Array) -> npt.NDArray[np.object_]:
         """Return the stored bytes of each example, object[n].
@@ -102,6 +107,7 @@ class TFRecordReader:
             data = unpack_frames(frames, ends - starts, verify_crc=self._verify_crc)
         except FrameError as error:
             raise self._places.error(int(examples[error.member]), error) from error
+        self._let_pages_go(int((ends - starts).sum()))
         return np.fromiter(data, object, len(data))
 
     def mean_record_bytes(self) -> float:
@@ -111,6 +117,14 @@ class TFRecordReader:
     def describe(self, example: int) -> str:
         """Return file, record and offset of an example, for messages."""
         return self._places.describe(example)
+
+    def _let_pages_go(self, bytes_read: int) -> None:
+        # Without a lock: a lost addition delays it a little.
+        self._bytes_read += bytes_read
+        if self._bytes_read >= _MAPPED_BYTES:
+            self._bytes_read = 0
+            for mapped in self._maps.all_open():
+                mapped.madvise(mmap.MADV_DONTNEED)
 
     def _open_whole(self, number: int) -> mmap.mmap:
         """Return the map of a file; not if it was cut since: to read beyond its end kills us."""
