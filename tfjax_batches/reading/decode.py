@@ -73,6 +73,9 @@ class Decoder:
         """Whether any feature of a group is decoded one example after the other."""
         return any(leaf.is_decoded_by_row for leaf in self._leaves.values())
 
+    # Nothing in here, nor in TFDS's decoders, is Python for AutoGraph to turn into TensorFlow; to
+    # look through all of it takes a second before the first batch.
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def decode(self, records: tf.Tensor) -> dict[str, tf.Tensor | tf.RaggedTensor]:
         """Return values [n, ...] by path, from n serialized examples (string[n]).
 
