@@ -9,19 +9,16 @@ maps `range(size)` onto itself one to one. Knows nothing of batches, processes o
 import numpy as np
 import numpy.typing as npt
 
+from tfjax_batches.planning.mixing import FACTOR_1, FACTOR_2, GOLDEN, Uint64Array, mix, mix_seed
+
 ORDER_VERSION = 1
 """Raised whenever `permute` would return another value for the same arguments."""
 
 Int64Array = npt.NDArray[np.int64]
-_Uint64Array = npt.NDArray[np.uint64]
 
 # With 8 rounds, orders of fewer than 10 examples are visibly uneven; with 12 a chi-square test over
 # 20,000 epochs no longer tells all orders of 3, 4, 5 or 6 examples from even ones.
 _ROUNDS = 12
-_GOLDEN = 0x9E3779B97F4A7C15  # 2**64 / golden ratio, as SplitMix64 uses it
-_MASK64 = 2**64 - 1
-_FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
-_FACTOR_2 = np.uint64(0x94D049BB133111EB)
 _HALF_BITS = np.uint64(32)
 
 
@@ -59,7 +56,7 @@ def permute(places: Int64Array, size: int, seed: int, epochs: Int64Array) -> Int
     return values.astype(np.int64)
 
 
-def _encipher(values: _Uint64Array, width: int, height: int, keys: _Uint64Array) -> _Uint64Array:
+def _encipher(values: Uint64Array, width: int, height: int, keys: Uint64Array) -> Uint64Array:
     """Apply all rounds once; `keys` is uint64[rounds] or uint64[rounds, n]."""
     left, right = np.divmod(values, np.uint64(height))  # left < width, right < height
     for number in range(0, _ROUNDS, 2):
@@ -68,35 +65,28 @@ def _encipher(values: _Uint64Array, width: int, height: int, keys: _Uint64Array)
     return left * np.uint64(height) + right
 
 
-def _hash_below(half: _Uint64Array, key: _Uint64Array, bound: int) -> _Uint64Array:
+def _hash_below(half: Uint64Array, key: Uint64Array, bound: int) -> Uint64Array:
     """Return a value below `bound` (< 2**32) for each half, by the high bits of a hash."""
     # In place: of the cost of a step's few hundred values, most is in making arrays.
     mixed = half ^ key
-    mixed *= _FACTOR_1
+    mixed *= FACTOR_1
     mixed ^= mixed >> _HALF_BITS
-    mixed *= _FACTOR_2
+    mixed *= FACTOR_2
     mixed >>= _HALF_BITS
     mixed *= np.uint64(bound)
     mixed >>= _HALF_BITS
     return mixed
 
 
-def _mix(value: _Uint64Array) -> _Uint64Array:
-    """Mix 64 bits (the finaliser of SplitMix64: Steele, Lea and Flood, 2014)."""
-    value = (value ^ (value >> np.uint64(30))) * _FACTOR_1
-    value = (value ^ (value >> np.uint64(27))) * _FACTOR_2
-    return value ^ (value >> np.uint64(31))
-
-
-def _round_keys(seed: int, epochs: Int64Array) -> _Uint64Array:
+def _round_keys(seed: int, epochs: Int64Array) -> Uint64Array:
     """Return uint64[rounds, epochs]. Seed and epoch are mixed, never added.
 
     Added, seed 1 in epoch 0 and seed 0 in epoch 1 would have one order.
     """
-    seed_key = _mix(np.array([(seed + _GOLDEN) & _MASK64], np.uint64))
-    epoch_keys = _mix(seed_key ^ _mix(epochs.astype(np.uint64) + np.uint64(1)))
-    numbers = np.arange(1, _ROUNDS + 1, dtype=np.uint64) * np.uint64(_GOLDEN)
-    return _mix(epoch_keys[np.newaxis, :] + numbers[:, np.newaxis])
+    seed_key = mix_seed(seed)
+    epoch_keys = mix(seed_key ^ mix(epochs.astype(np.uint64) + np.uint64(1)))
+    numbers = np.arange(1, _ROUNDS + 1, dtype=np.uint64) * np.uint64(GOLDEN)
+    return mix(epoch_keys[np.newaxis, :] + numbers[:, np.newaxis])
 
 
 def _ceil_sqrt(size: int) -> int:

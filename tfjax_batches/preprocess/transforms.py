@@ -18,9 +18,9 @@ class MapExamples:
 
     Attributes:
         fn: `fn(example)`, or `fn(example, seed)` where `random`; returns the example anew. An
-            example is a nested dict of tensors without a batch dim. A seed is int32[2], for
-            `tf.random.stateless_*`, made of (config.seed, epoch, example index, place in the
-            chain).
+            example is a nested dict of tensors without a batch dim, of `tf.RaggedTensor` for
+            sequences of sequences. A seed is int32[2], for `tf.random.stateless_*`, made of
+            (config.seed, epoch, example index, place in the chain).
         random: Give `fn` a seed.
         encoded: Features that `fn` is given as stored bytes, a string each, by path.
         name: For messages. None: that of `fn`.
@@ -44,13 +44,16 @@ class MapBatches:
 
     Attributes:
         fn: `fn(batch)`, or `fn(batch, seeds)` where `random`; returns the batch anew, with its
-            rows in place. A batch is a nested dict of tensors [n, ...]. Seeds are int32[n, 2], one
-            of each example, as those of `MapExamples`.
+            rows in place. A batch is a nested dict of tensors [n, ...], of `tf.RaggedTensor` where
+            sizes differ from example to example. Seeds are int32[n, 2], one of each example, as
+            those of `MapExamples`; zeros on padding rows, and there alone. Padding rows hold the
+            features of some example, and what `fn` makes of them is zeroed after the chain: only
+            a function that mixes rows needs to look at them, or they would mix with real ones.
         random: Give `fn` seeds.
         encoded: Features that `fn` is given as stored bytes, string[n], by path.
         name: For messages. None: that of `fn`.
         rows_together: Rows of the global batch that stand in one group, and on one process: those
-            from each multiple of it to the next.
+            from each multiple of it to the next. `n` is a multiple of it.
     """
 
     fn: Callable[..., Any]
