@@ -32,12 +32,13 @@ _DATA_DIR = flags.DEFINE_string("data_dir", None, "Folder of prepared datasets."
 def describe_bytes(layout: tjb.BatchLayout) -> str:
     """Return what a step of the dataset weighs, decoded, in all and per process."""
     # Here, because a layout alone needs no TensorFlow, which takes seconds to import.
-    from tfjax_batches.reading.decode import Decoder, check_device_features
+    from tfjax_batches.reading.decode import Decoder
+    from tfjax_batches.reading.destinations import check_device_features
     from tfjax_batches.reading.source import open_builder, open_source
 
     source = open_source(open_builder(_DATASET.value, _DATA_DIR.value), _SPLIT.value)
     specs = Decoder(source.features, None, source.name).specs
-    check_device_features(specs, source.name)
+    check_device_features(specs, (), source.name)
     row_bytes = sum(math.prod(s.fixed_shape) * s.dtype.itemsize for s in specs.values())
     sizes = [layout.process_batch_size(index) for index in range(layout.process_count)]
     return (

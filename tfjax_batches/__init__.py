@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ReplicaMismatchError,
         SplitError,
         StateError,
+        TransformError,
         UnsupportedError,
     )
     from tfjax_batches.evaluation import gather_examples, masked_mean
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tfjax_batches.placing.sharding import data_sharding
     from tfjax_batches.planning.layout import BatchLayout
     from tfjax_batches.planning.plan import StepPlan
+    from tfjax_batches.preprocess.transforms import MapBatches, MapExamples
     from tfjax_batches.replicas import check_replicas
 
 _MODULE_OF = {
@@ -46,6 +48,8 @@ _MODULE_OF = {
     "FeatureError": "errors",
     "IteratorClosedError": "errors",
     "LayoutError": "errors",
+    "MapBatches": "preprocess.transforms",
+    "MapExamples": "preprocess.transforms",
     "RecordError": "errors",
     "Remainder": "config",
     "ReplicaMismatchError": "errors",
@@ -53,6 +57,7 @@ _MODULE_OF = {
     "SplitError": "errors",
     "StateError": "errors",
     "StepPlan": "planning.plan",
+    "TransformError": "errors",
     "UnsupportedError": "errors",
     "build": "build",
     "check_replicas": "replicas",
@@ -73,6 +78,8 @@ __all__ = [
     "FeatureError",
     "IteratorClosedError",
     "LayoutError",
+    "MapBatches",
+    "MapExamples",
     "RecordError",
     "Remainder",
     "ReplicaMismatchError",
@@ -80,6 +87,7 @@ __all__ = [
     "SplitError",
     "StateError",
     "StepPlan",
+    "TransformError",
     "UnsupportedError",
     "build",
     "check_replicas",

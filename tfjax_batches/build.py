@@ -13,14 +13,26 @@ from jax.sharding import NamedSharding
 
 from tfjax_batches.agreement import check_agreement, run_together
 from tfjax_batches.config import BatchConfig, Remainder, Shuffle, config_from
-from tfjax_batches.errors import LayoutError, UnsupportedError
+from tfjax_batches.errors import ConfigError, LayoutError
 from tfjax_batches.loader import BatchLoader
 from tfjax_batches.placing.assemble import device_dtype
 from tfjax_batches.placing.sharding import check_feature_names, data_sharding, feature_sharding
+from tfjax_batches.planning.blocks import check_blocks
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.order import ORDER_VERSION
 from tfjax_batches.planning.plan import BatchPlan
-from tfjax_batches.reading.decode import Decoder, check_device_features
+from tfjax_batches.preprocess.chain import (
+    Chain,
+    build_chain,
+    check_transforms,
+    find_encoded,
+    find_rows_together,
+    label_of,
+    name_of,
+)
+from tfjax_batches.preprocess.transforms import Transform
+from tfjax_batches.reading.decode import Decoder
+from tfjax_batches.reading.destinations import check_device_features, choose_host_paths
 from tfjax_batches.reading.labels import find_label_names
 from tfjax_batches.reading.leaf import FeatureSpec
 from tfjax_batches.reading.pipeline import HOST, batch_specs
@@ -35,7 +47,7 @@ def build(
     sharding: NamedSharding | None = None,
     *,
     feature_shardings: Mapping[str, NamedSharding] | None = None,
-    transforms: Sequence[Any] = (),
+    transforms: Sequence[Transform] = (),
     **fields: Any,
 ) -> BatchLoader:
     """Return the loader of a config, reading the dataset's metadata only.
@@ -49,15 +61,19 @@ def build(
         sharding: Sharding of every feature; its first spec entry names the data axes, and its
             spec is cut to the rank of each feature. None: dim 0 over all devices.
         feature_shardings: Shardings by feature path, on the same mesh, in place of `sharding`.
-        transforms: Not in this version.
+        transforms: `MapExamples` and `MapBatches`, applied in order after the ops of
+            `preprocess`. Each is traced and checked here, before any data is read.
         **fields: Fields of `BatchConfig`, in place of those of `config`.
 
     Raises:
-        ConfigError: A field is wrong; all faults are named at once.
+        ConfigError: A field is wrong; all faults are named at once. Or a transform fails, or
+            depends on more than its features and its seed, such as `tf.random.uniform`.
         DatasetNotFoundError: No such dataset, or it is not prepared.
         SplitError: No such split, or an empty one.
-        FeatureError: A feature cannot become an array.
-        LayoutError: The sharding cannot hold the batch.
+        FeatureError: A feature cannot become an array, or a transform returns one without a
+            value of known shape for each row; names both.
+        LayoutError: The sharding cannot hold the batch, or rows that a transform mixes would be on
+            different processes.
         AgreementError: The processes differ, or `build` failed on another one.
         UnsupportedError: Something that the contract names and this version lacks.
 
@@ -95,24 +111,26 @@ def _build_alone(
     builder: tfds.core.DatasetBuilder,
     sharding: NamedSharding | None,
     feature_shardings: Mapping[str, NamedSharding] | None,
-    transforms: Sequence[Any],
+    transforms: Sequence[Transform],
 ) -> tuple[BatchLoader, Source]:
     """Return this process's loader and its source, without a word to the other processes."""
-    if transforms:
-        raise UnsupportedError("build(transforms=…) is not in this version. Leave it out.")
+    all_transforms = check_transforms(transforms)
     sharding = data_sharding() if sharding is None else sharding
     own_shardings = dict(feature_shardings or {})
     layout = BatchLayout.from_sharding(sharding, config.global_batch_size, own_shardings)
     _check_process_has_rows(layout)
     source = open_source(builder, config.split)
+    _check_blocks(all_transforms, layout, config)
     decoder = Decoder(
         source.features,
         config.features,
         source.name,
-        keep_on_host=config.keep_on_host,
+        encoded=find_encoded(all_transforms),
         pad_to=config.pad_to,
     )
-    check_device_features(decoder, source.name)
+    chain = build_chain(all_transforms, decoder.specs)
+    host_paths = choose_host_paths(chain.specs, config.keep_on_host, decoder.padded, source.name)
+    check_device_features(chain.specs, host_paths, source.name, decoder.specs, chain.tell_origin)
     plan = BatchPlan(
         num_examples=source.num_examples,
         global_batch_size=config.global_batch_size,
@@ -121,7 +139,7 @@ def _build_alone(
         num_epochs=config.num_epochs,
         remainder=Remainder(config.remainder),
     )
-    specs = batch_specs(config, decoder, source.num_examples)
+    specs = batch_specs(config, chain.specs, host_paths, source.num_examples)
     host_specs = {path: spec for path, spec in specs.items() if path.startswith(f"{HOST}/")}
     device_specs = {path: spec for path, spec in specs.items() if path not in host_specs}
     check_feature_names(own_shardings, device_specs)
@@ -135,17 +153,50 @@ def _build_alone(
             dataset=source.name,
             examples=source.resolved,
             features=list(decoder.specs),
-            keep_on_host=sorted(decoder.host_paths),
+            keep_on_host=sorted(host_paths),
             pad_to=config.pad_to,
             preprocess=config.preprocess,
+            transforms=[name_of(transform) for transform in check_transforms(transforms)],
         ),
-        label_names=find_label_names(source.features, decoder.specs),
+        label_names=find_label_names(source.features, _label_paths(chain)),
         _flat_spec=_device_specs(device_specs, config.global_batch_size, sharding, own_shardings),
         _host_specs=host_specs,
         _reader=open_reader(source, verify_crc=config.verify_crc),
         _decoder=decoder,
+        _chain=chain,
     )
     return loader, source
+
+
+def _check_blocks(
+    transforms: Sequence[Transform], layout: BatchLayout, config: BatchConfig
+) -> None:
+    """Raise where rows that transforms mix are not together on a process and in a group."""
+    rows_together = find_rows_together(transforms)
+    if rows_together == 1:
+        return
+    names = ", ".join(
+        label_of(transform, place)
+        for place, transform in enumerate(transforms)
+        if find_rows_together([transform]) > 1
+    )
+    check_blocks(layout, rows_together, names)
+    if config.group_size is not None and config.group_size < rows_together:
+        raise ConfigError(
+            f"A group holds the {rows_together} rows that {names} mixes; "
+            f"group_size={config.group_size}. Raise it to {rows_together}, or leave it out."
+        )
+
+
+def _label_paths(chain: Chain) -> list[str]:
+    """Return the features that are still what they were when decoded, for all that is known."""
+    return [
+        path
+        for path, spec in chain.specs.items()
+        if (before := chain.before.get(path)) is not None
+        and spec.shape == before.shape
+        and spec.dtype.kind in "iu"
+    ]
 
 
 def _device_specs(
@@ -201,6 +252,8 @@ def _data_facts(loader: BatchLoader, source: Source) -> dict[str, Any]:
         "spec": loader.layout.spec,
         "feature specs": loader.layout.feature_specs,
         "order version": ORDER_VERSION,
+        "transforms": [stage.label for stage in loader._chain.stages],
+        "graphs of transforms": loader._chain.digest,
     }
     for path, spec in loader.device_specs.items():
         mesh = spec.sharding.mesh

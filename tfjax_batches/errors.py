@@ -10,6 +10,7 @@ Each is also the builtin that a caller would expect, so `except ValueError` work
     ├── SplitError            (ValueError)           a split that does not exist or is empty
     ├── FeatureError          (ValueError)           a feature that cannot become an array
     ├── RecordError           (OSError)              a file or record that is damaged
+    ├── TransformError        (RuntimeError)         a transform that fails on an example
     ├── AgreementError        (RuntimeError)         the processes do not load the same thing
     ├── StateError            (ValueError)           a saved state that this run cannot go on from
     ├── ReplicaMismatchError  (ValueError)           replicas of one array that are not equal
@@ -49,6 +50,10 @@ class FeatureError(BatchesError, ValueError):
 
 class RecordError(BatchesError, OSError):
     """A data file is missing, damaged, or not what the dataset's metadata says."""
+
+
+class TransformError(BatchesError, RuntimeError):
+    """A transform of `preprocess` or `transforms` fails on an example that was read."""
 
 
 class AgreementError(BatchesError, RuntimeError):

@@ -2,6 +2,7 @@
 """The loader, which knows every batch of a run, and the iterator, which delivers them."""
 
 import dataclasses
+import numbers
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -12,18 +13,23 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfjax_batches.config import BatchConfig
-from tfjax_batches.errors import RecordError
+from tfjax_batches.errors import BatchesError, ConfigError
 from tfjax_batches.placing.assemble import Assembler, HostBatch
 from tfjax_batches.placing.isolation import isolated
 from tfjax_batches.placing.prefetch import Prefetcher
 from tfjax_batches.placing.stats import Stats
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import BatchPlan, StepPlan
+from tfjax_batches.preprocess.chain import Chain
+from tfjax_batches.preprocess.faults import explain_transform_failure
+from tfjax_batches.preprocess.preview import preview_stages
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.faults import explain_failure
+from tfjax_batches.reading.groups import GroupReader, GroupSizes
 from tfjax_batches.reading.host_batches import HostBatches
 from tfjax_batches.reading.leaf import FeatureSpec
-from tfjax_batches.reading.pipeline import GroupTransform, build_dataset
+from tfjax_batches.reading.nesting import nest
+from tfjax_batches.reading.pipeline import HOST, build_dataset
 from tfjax_batches.reading.reader import RecordReader
 from tfjax_batches.state import Fingerprint, make_state, read_position
 
@@ -67,7 +73,7 @@ class BatchLoader:
     _host_specs: Mapping[str, FeatureSpec]
     _reader: RecordReader
     _decoder: Decoder
-    _transform: GroupTransform | None = None
+    _chain: Chain
 
     @property
     def device_specs(self) -> Mapping[str, jax.ShapeDtypeStruct]:
@@ -81,7 +87,7 @@ class BatchLoader:
         Features that stay on the host have none of the three, and are not here; `dataset()` has
         an `element_spec` of its own that shows them.
         """
-        return _nest(self._flat_spec)
+        return nest(self._flat_spec)
 
     @property
     def num_examples(self) -> int:
@@ -124,11 +130,57 @@ class BatchLoader:
 
     def dataset(self, start_step: int = 0) -> tf.data.Dataset:
         """Return a `tf.data.Dataset` of this process's batches, [process_batch, ...], nested."""
-        return self._flat_dataset(start_step).map(_nest)
+        return self._flat_dataset(start_step).map(nest)
 
     def host_batches(self, start_step: int = 0) -> Iterator[Batch]:
         """Yield this process's batches as read-only NumPy, [process_batch, ...], nested."""
-        return self._prefetch(_nest, start_step, depth=0)
+        return self._prefetch(nest, start_step, depth=0)
+
+    def preview(self, n: int = 4) -> dict[str, Batch]:
+        """Return the first examples of the run before the transforms and after each of them.
+
+        To be looked at: it reads these examples by itself, and can be called on any process.
+
+        Args:
+            n: Examples, from 1 to those of an epoch.
+
+        Returns:
+            Stage → features as NumPy [n, ...], nested, in order of the chain: `"decoded"`, then
+            one for each transform by place and name, as `"1. flip_lr"`. The last holds the first
+            `n` rows of the batches. Features of any size are object arrays, as in host batches.
+
+        Raises:
+            ConfigError: `n` is out of bounds.
+            RecordError: A record cannot be read or decoded.
+            TransformError: A transform fails on one of the examples.
+
+        Example::
+
+            for stage, features in loader.preview(2).items():
+                print(stage, features["image"].shape)
+        """
+        most = min(self.plan.epoch_length, self.num_examples)
+        if isinstance(n, bool) or not isinstance(n, numbers.Integral) or not 1 <= n <= most:
+            raise ConfigError(
+                f"preview(n) shows examples of the first epoch, 1 <= n <= {most}; got {n!r}. "
+                "Ask for fewer, or iterate."
+            )
+        # Rows that a transform mixes are shown as they come, with those that they are mixed with.
+        count = -(-int(n) // self._chain.rows_together) * self._chain.rows_together
+        rows = np.arange(count)
+        sizes = GroupSizes(rows=count, group_rows=count)
+        read = GroupReader(self.plan, rows, self._reader, sizes, self._chain.seed_places)
+        try:
+            records, _, seeds = read(np.int64(0), np.int64(0))
+            stages = preview_stages(self._decoder, self._chain, records, seeds)
+        except tf.errors.OpError as error:
+            if (cause := self._explain_rows(0, self.plan.plan_rows(0, rows))) is None:
+                raise
+            raise cause from error
+        return {
+            stage: nest({path: values[:n] for path, values in features.items()})
+            for stage, features in stages.items()
+        }
 
     def describe(self) -> str:
         """Return a summary of dataset, order and layout, of a few lines."""
@@ -155,6 +207,10 @@ class BatchLoader:
         return BatchIterator(*self._at_state(state))
 
     @property
+    def _host_paths(self) -> frozenset[str]:
+        return frozenset(path.removeprefix(f"{HOST}/") for path in self._host_specs)
+
+    @property
     def _rows(self) -> npt.NDArray[np.int64]:
         return self.layout.rows(self.process_index)
 
@@ -176,9 +232,10 @@ class BatchLoader:
             self._rows,
             self._reader,
             self._decoder,
+            self._chain,
+            self._host_paths,
             start_step,
             stopped,
-            self._transform,
             one_by_one=one_by_one,
             in_blocks=in_blocks,
         )
@@ -221,9 +278,15 @@ class BatchLoader:
             process_index=self.process_index,
         )
 
-    def _explain(self, step: int) -> RecordError | None:
-        plan = self.plan_step(step)
-        return explain_failure(step, plan, self._reader, self._decoder, self.process_index)
+    def _explain(self, step: int) -> BatchesError | None:
+        return self._explain_rows(step, self.plan_step(step))
+
+    def _explain_rows(self, step: int, rows: StepPlan) -> BatchesError | None:
+        """Return what is wrong with a record, or what a transform fails on; None: nothing is."""
+        read = self._reader, self._decoder
+        return explain_failure(step, rows, *read, self.process_index) or explain_transform_failure(
+            step, rows, self.plan.seed, *read, self._chain, self.process_index
+        )
 
 
 class BatchIterator(Iterator[Batch]):
@@ -249,7 +312,7 @@ class BatchIterator(Iterator[Batch]):
         return dataclasses.replace(self._placed.stats, examples=now - before)
 
     def __next__(self) -> Batch:
-        return _nest(next(self._placed))
+        return nest(next(self._placed))
 
     def __enter__(self) -> Self:
         return self
@@ -289,15 +352,3 @@ class BatchIterator(Iterator[Batch]):
         self._loader = loader
         self._start_step = start_step
         self._placed = loader._device_batches(start_step)
-
-
-def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a flat dict of paths as the nested dict it stands for."""
-    nested: dict[str, Any] = {}
-    for path, value in flat.items():
-        *parents, name = path.split("/")
-        level = nested
-        for parent in parents:
-            level = level.setdefault(parent, {})
-        level[name] = value
-    return nested

@@ -36,6 +36,7 @@ _MENDS = {
     "keep_on_host": "set keep_on_host back",
     "pad_to": "set pad_to back",
     "preprocess": "set preprocess back",
+    "transforms": "give build the same transforms",
     "global_batch_size": "set global_batch_size back; only remainder='carry' can change it",
     "order_version": "go on with the release of tfjax_batches that saved the state",
 }
@@ -50,6 +51,7 @@ def make_fingerprint(
     preprocess: str,
     keep_on_host: Sequence[str] = (),
     pad_to: Mapping[str, int] | None = None,
+    transforms: Sequence[str] = (),
 ) -> Fingerprint:
     """Return what the rows of a run depend on, as field → JSON value.
 
@@ -61,6 +63,7 @@ def make_fingerprint(
         preprocess: The spec string.
         keep_on_host: Paths of those features that are delivered on the host.
         pad_to: Lengths of padded features. None: none is.
+        transforms: Names of the transforms that are given as functions.
     """
     fields = {
         "dataset": dataset,
@@ -81,6 +84,8 @@ def make_fingerprint(
         fields["keep_on_host"] = list(keep_on_host)
     if pad_to:
         fields["pad_to"] = dict(pad_to)
+    if transforms:
+        fields["transforms"] = list(transforms)
     return {name: _shortened(value) for name, value in fields.items()}
 
 

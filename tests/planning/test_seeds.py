@@ -7,6 +7,7 @@ from tfjax_batches.planning.order import permute
 from tfjax_batches.planning.seeds import derive_seeds
 
 INT63 = st.integers(0, 2**63 - 1)
+KEYS = st.tuples(INT63, INT63, INT63, st.integers(0, 40))
 
 
 def seeds_of(seed: int, epoch: int, example: int, place: int) -> tuple[int, int]:

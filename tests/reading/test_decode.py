@@ -11,7 +11,7 @@ import tensorflow_datasets as tfds
 from tests.reading.feature_kinds import FIXED, STRINGS, VARIABLE
 from tfjax_batches.errors import FeatureError
 from tfjax_batches.reading import rows
-from tfjax_batches.reading.decode import Decoder, check_device_features
+from tfjax_batches.reading.decode import Decoder
 
 KINDS = {**FIXED, **STRINGS, **VARIABLE}
 
@@ -138,6 +138,22 @@ def test_decode_encoded_features_stay_bytes() -> None:
     assert decoder.specs["any_image"].shape == ()
 
 
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("png1", "encoded names features of made that are parsed; 'png1' is none. Did you mean"),
+        ("objects/box", "stored as one string of bytes; 'objects/box' is stored as"),
+        ("label", "'label' is stored as"),
+        ("images", "Leave it out of encoded: the transform gets it decoded."),
+    ],
+)
+def test_decode_encoded_other_than_one_string_is_refused(path: str, text: str) -> None:
+    features = features_of("png_1", "label", "objects", "images")
+    with pytest.raises(FeatureError) as caught:
+        Decoder(features, None, "made", encoded=(path,))
+    assert text in str(caught.value)
+
+
 def test_decode_parses_only_what_is_asked_for() -> None:
     """Records that lack the other features, or hold nonsense there, still decode."""
     features = features_of("label", "nested", "png_1", "objects", "tensor_zlib")
@@ -150,23 +166,6 @@ def test_decode_parses_only_what_is_asked_for() -> None:
     found = decoder.decode(tf.constant([example.SerializeToString()]))
     assert found["nested/a/b"].numpy().tolist() == [3.0]
     assert found["objects/label"].to_list() == [[0, 1, 2]]
-
-
-def test_check_device_features_names_all_at_once() -> None:
-    features = features_of("text", "any_image", "numbers", "ragged", "objects", "label")
-    with pytest.raises(FeatureError) as caught:
-        check_device_features(Decoder(features, None, "made"), "made/1.0.0")
-    message = str(caught.value)
-    assert "has a fixed shape and is no string; of made/1.0.0" in message
-    assert "  text: a string" in message
-    assert "  any_image: uint8 of shape (None, None, 3)" in message
-    assert "  ragged: int64 of shape (None, None)" in message
-    assert "  objects/box: float32 of shape (None, 4)" in message
-    assert "Leave them out: features=('label',)" in message
-    assert "keep_on_host=('any_image', 'numbers', 'objects/box', 'objects/label'," in message
-    check_device_features(Decoder(features, ("label",), "made"), "made")
-    kept = Decoder(features, None, "made", keep_on_host=sorted(set(features) - {"label"}))
-    check_device_features(kept, "made")
 
 
 def test_decode_unknown_feature_suggests_the_nearest() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import plans
 from tfjax_batches.planning.plan import BatchPlan
+from tfjax_batches.planning.seeds import derive_seeds
 from tfjax_batches.reading import groups
 from tfjax_batches.reading.groups import GroupReader, plan_group_sizes
 
@@ -72,7 +73,7 @@ def test_group_reader_gives_what_the_plan_says_in_any_order(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(groups, "_PLANNED_ROWS", planned_rows)
         patch.setattr(groups, "_KEPT_PLANS", 2)
-        read = GroupReader(plan, rows, FakeReader(), sizes)
+        read = GroupReader(plan, rows, FakeReader(), sizes, seed_places=(0, 2))
         assert plan.num_steps is not None
         firsts = range(0, plan.num_steps - sizes.steps + 1, sizes.steps)
         places = [(s, g) for s in firsts for g in range(sizes.count)]
@@ -81,9 +82,10 @@ def test_group_reader_gives_what_the_plan_says_in_any_order(
     for first in firsts:
         expected = [plan.plan_rows(first + later, rows) for later in range(sizes.steps)]
         parts = [found[first, group] for group in range(sizes.count)]
-        records, examples, epochs = (np.concatenate(part) for part in zip(*parts, strict=True))
+        records, examples, seeds = (np.concatenate(part) for part in zip(*parts, strict=True))
         np.testing.assert_array_equal(examples, np.concatenate([e.examples for e in expected]))
-        np.testing.assert_array_equal(epochs, np.concatenate([e.epochs for e in expected]))
+        epochs = np.concatenate([e.epochs for e in expected])
+        np.testing.assert_array_equal(seeds, derive_seeds(plan.seed, epochs, examples, (0, 2)))
         assert records.tolist() == [b"%d\0" % max(example, 0) for example in examples]
 
 

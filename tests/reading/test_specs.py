@@ -15,13 +15,13 @@ CONFIG = BatchConfig(dataset="made", global_batch_size=8, remainder="pad", with_
 
 def test_batch_specs_add_mask_and_ids() -> None:
     decoder = Decoder(tfds.features.FeaturesDict({"x": np.float32}), None, "made")
-    specs = batch_specs(CONFIG, decoder, 10)
+    specs = batch_specs(CONFIG, decoder.specs, (), 10)
     assert {name: spec.dtype.name for name, spec in specs.items()} == {
         "_id": "int32",
         "_mask": "bool",
         "x": "float32",
     }
-    assert batch_specs(CONFIG, decoder, 2**31)["_id"].dtype == np.int64
+    assert batch_specs(CONFIG, decoder.specs, (), 2**31)["_id"].dtype == np.int64
 
 
 @pytest.mark.parametrize("name", ["_id", "_mask", "_host"])
@@ -30,5 +30,5 @@ def test_batch_specs_names_that_batches_use_are_refused(name: str) -> None:
     with pytest.raises(
         FeatureError, match=rf"use the names _id, _mask, _host .* has {name}\. Leave"
     ):
-        batch_specs(CONFIG, Decoder(features, None, "made"), 10)
-    assert "x" in batch_specs(CONFIG, Decoder(features, ("x",), "made"), 10)
+        batch_specs(CONFIG, Decoder(features, None, "made").specs, (), 10)
+    assert "x" in batch_specs(CONFIG, Decoder(features, ("x",), "made").specs, (), 10)

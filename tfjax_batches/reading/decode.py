@@ -8,6 +8,7 @@ are those of `tfds.load`.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
@@ -24,18 +25,18 @@ class Decoder:
         names: Features to parse, by path (`"objects/bbox"`); the path of a nested dict means all
             below it. None: all.
         dataset: The dataset's name, for messages.
-        encoded: Paths of features whose stored bytes stay as they are, for an op that decodes
-            them itself.
-        keep_on_host: Those of the features that no device is to hold, by path as `names`.
+        encoded: Paths of features whose stored bytes stay as they are, for a transform that
+            decodes them itself.
         pad_to: Length of the first dimension by path as `names`, where that is the variable one.
-            Adds the length before as `<path>_length`, int32, which stays where its feature is.
+            Adds the length before as `<path>_length`, int32.
 
     Attributes:
         specs: `FeatureSpec` of each feature by path, sorted by path.
-        host_paths: Paths of the features that `keep_on_host` names.
+        padded: Paths of the features that `pad_to` names.
 
     Raises:
-        FeatureError: A name is unknown, or `pad_to` names what it cannot make dense.
+        FeatureError: A name is unknown, `encoded` names what is not stored as one string of
+            bytes, or `pad_to` what it cannot make dense.
     """
 
     def __init__(
@@ -44,26 +45,24 @@ class Decoder:
         names: Iterable[str] | None,
         dataset: str,
         encoded: Iterable[str] = (),
-        keep_on_host: Iterable[str] = (),
         pad_to: Mapping[str, int] | None = None,
     ) -> None:
         known = leaf_features(features)
         chosen = sorted(known)
         if names is not None:
-            chosen = _choose(known, names, f"features names features of {dataset}")
+            chosen = choose_paths(known, names, f"features names features of {dataset}")
+        left_encoded = frozenset(encoded)
+        for path in sorted(left_encoded):
+            _check_encoded(path, {path: known[path] for path in chosen}, dataset)
         self._leaves = {
-            path: Leaf(path, known[path], encoded=path in set(encoded)) for path in chosen
+            path: Leaf(path, known[path], encoded=path in left_encoded) for path in chosen
         }
         self._parse_specs: dict[str, Any] = {}
         for leaf in self._leaves.values():
             self._parse_specs |= leaf.parse_specs
         specs = {path: leaf.spec for path, leaf in self._leaves.items()}
         self._pad_to = _choose_lengths(specs, pad_to or {}, dataset)
-        rule = f"keep_on_host names features of {dataset} that are parsed"
-        host = _choose(specs, keep_on_host, rule)
-        self.host_paths = frozenset(
-            [*host, *(length_path(path) for path in host if path in self._pad_to)]
-        )
+        self.padded = frozenset(self._pad_to)
         for path, length in self._pad_to.items():
             specs |= padded_specs(path, specs[path], length)
         self.specs: Mapping[str, FeatureSpec] = dict(sorted(specs.items()))
@@ -88,29 +87,22 @@ class Decoder:
         return values
 
 
-def check_device_features(decoder: Decoder, dataset: str) -> None:
-    """Raise one error for all features that go to a device and that none can hold.
-
-    Raises:
-        FeatureError: Names each string and each feature without a fixed shape.
-    """
-    specs = {p: spec for p, spec in decoder.specs.items() if p not in decoder.host_paths}
-    faults = {path: why for path, spec in specs.items() if (why := _why_not_on_device(spec))}
-    if faults:
-        listed = "\n".join(f"  {path}: {why}" for path, why in faults.items())
-        good = tuple(path for path in decoder.specs if path not in faults)
-        host = tuple(sorted({*decoder.host_paths, *faults}))
-        lengths = {p: 16 for p in faults if specs[p].is_paddable and not specs[p].is_string}
-        pad = f"; or give them a length, such as pad_to={lengths!r}" if lengths else ""
+def _check_encoded(
+    path: str, features: Mapping[str, tfds.features.FeatureConnector], dataset: str
+) -> None:
+    rule = f"A transform's encoded names features of {dataset} that are parsed"
+    if path not in features:
+        raise FeatureError(f"{rule}; {path!r} is none. {nearest_hint(path, features)}")
+    stored = features[path].get_serialized_info()
+    if (
+        isinstance(stored, dict)
+        or stored.shape != ()
+        or np.dtype(stored.np_dtype).kind not in "OSU"
+    ):
         raise FeatureError(
-            f"A feature on its way to a device has a fixed shape and is no string; of {dataset} "
-            f"these are not so:\n{listed}\nLeave them out: features={good!r}; or leave them on "
-            f"the host: keep_on_host={host!r}{pad}."
+            f"{rule}, each stored as one string of bytes; {path!r} is stored as {stored}. "
+            "Leave it out of encoded: the transform gets it decoded."
         )
-
-
-def _why_not_on_device(spec: FeatureSpec) -> str | None:
-    return spec.describe() if spec.is_string or not spec.is_fixed else None
 
 
 def _choose_lengths(
@@ -120,7 +112,7 @@ def _choose_lengths(
     lengths: dict[str, int] = {}
     for name, length in pad_to.items():
         rule = f"pad_to names features of {dataset} that are parsed"
-        for path in _choose(specs, [name], rule):
+        for path in choose_paths(specs, [name], rule):
             if lengths.setdefault(path, length) != length:
                 raise FeatureError(
                     f"pad_to gives a feature one length; {path!r} gets {lengths[path]} and "
@@ -141,8 +133,12 @@ def _choose_lengths(
     return lengths
 
 
-def _choose(known: Iterable[str], names: Iterable[str], rule: str) -> list[str]:
-    """Return the known paths that the names stand for, sorted."""
+def choose_paths(known: Iterable[str], names: Iterable[str], rule: str) -> list[str]:
+    """Return the known paths that the names stand for, sorted; that of a dict means all below.
+
+    Raises:
+        FeatureError: A name stands for none; begins with the `rule`.
+    """
     chosen: set[str] = set()
     for name in names:
         below = [path for path in known if path == name or path.startswith(f"{name}/")]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.plan import PADDING, BatchPlan, StepPlan
+from tfjax_batches.planning.seeds import Int32Array, derive_seeds
 from tfjax_batches.reading.reader import RecordReader
 
 # Enough bytes to make the call from tf.data into Python cheap beside the work (it costs some
@@ -56,7 +57,12 @@ class GroupSizes:
 
 
 def plan_group_sizes(
-    rows: int, mean_record_bytes: float, *, most_rows: int, group_size: int | None = None
+    rows: int,
+    mean_record_bytes: float,
+    *,
+    most_rows: int,
+    group_size: int | None = None,
+    rows_together: int = 1,
 ) -> GroupSizes:
     """Return groups of equal size where that does not make them much smaller.
 
@@ -65,6 +71,8 @@ def plan_group_sizes(
         mean_record_bytes: Mean size of a stored record.
         most_rows: Rows beyond which a group is decoded less well.
         group_size: Rows of a group, at most, by the user's choice. None: chosen here.
+        rows_together: What the rows of a group are a multiple of; divides `rows`, and is no larger
+            than `group_size`.
 
     Example:
         >>> plan_group_sizes(256, 300.0, most_rows=2**20).steps
@@ -76,9 +84,9 @@ def plan_group_sizes(
         group_size = min(most_rows, max(1, int(_GROUP_BYTES / mean_record_bytes)))
     if group_size >= rows:
         return GroupSizes(rows=rows, group_rows=rows, steps=min(_MOST_STEPS, group_size // rows))
-    largest = group_size
+    largest = max(1, group_size // rows_together) * rows_together
     # Equal groups have one static size, and are joined without cutting.
-    for group_rows in range(largest, largest // 2, -1):
+    for group_rows in range(largest, largest // 2, -rows_together):
         if rows % group_rows == 0:
             return GroupSizes(rows=rows, group_rows=group_rows)
     return GroupSizes(rows=rows, group_rows=largest)
@@ -92,33 +100,52 @@ class GroupReader:
         rows: int64[process_batch], the rows that this process holds.
         reader: Access to the split's records.
         sizes: How `rows` are cut.
+        seed_places: Places in the chain that take a seed.
     """
 
     def __init__(
-        self, plan: BatchPlan, rows: Int64Array, reader: RecordReader, sizes: GroupSizes
+        self,
+        plan: BatchPlan,
+        rows: Int64Array,
+        reader: RecordReader,
+        sizes: GroupSizes,
+        seed_places: tuple[int, ...] = (),
     ) -> None:
+        self._seed = plan.seed
+        self._seed_places = seed_places
         self._plans = _StepPlans(plan, rows)
         self._reader = reader
         self._sizes = sizes
 
     def __call__(
         self, step: np.int64, part: np.int64
-    ) -> tuple[npt.NDArray[np.object_], Int64Array, Int64Array]:
-        """Return stored bytes object[n], example int64[n] (-1: padding) and epoch int64[n]."""
+    ) -> tuple[npt.NDArray[np.object_], Int64Array, Int32Array]:
+        """Return stored bytes object[n], example int64[n] (-1: padding), seeds int32[n, places, 2].
+
+        Seeds are those of `derive_seeds`.
+        """
         start = int(part) * self._sizes.group_rows
         rows = slice(start, start + self._sizes.group_rows)
         plans = [self._plans[int(step) + later] for later in range(self._sizes.steps)]
         examples = np.concatenate([plan.examples[rows] for plan in plans])
-        epochs = np.concatenate([plan.epochs[rows] for plan in plans])
+        return self._read(examples), examples, self._derive_seeds(plans, rows, examples)
+
+    def _read(self, examples: Int64Array) -> npt.NDArray[np.object_]:
         mask = examples != PADDING
         if mask.all():
-            return self._reader.read(examples), examples, epochs
+            return self._reader.read(examples)
         # A padding row is parsed like any other, from a record that is there in any case, and
         # zeroed afterwards. (Not by np.full, which drops zeros from the end of bytes.)
         records = np.empty(len(examples), object)
         records[mask] = self._reader.read(examples[mask])
         records[~mask] = self._padding_record
-        return records, examples, epochs
+        return records
+
+    def _derive_seeds(self, plans: list[StepPlan], rows: slice, examples: Int64Array) -> Int32Array:
+        if not self._seed_places:
+            return np.zeros((len(examples), 0, 2), np.int32)
+        epochs = np.concatenate([plan.epochs[rows] for plan in plans])
+        return derive_seeds(self._seed, epochs, examples, self._seed_places)
 
     @functools.cached_property
     def _padding_record(self) -> bytes:

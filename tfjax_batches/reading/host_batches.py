@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfjax_batches.errors import RecordError
+from tfjax_batches.errors import BatchesError
 from tfjax_batches.reading.leaf import FeatureSpec
 from tfjax_batches.reading.ragged import join_parts, split_parts
 
@@ -28,7 +28,8 @@ class HostBatches(Iterator[HostBatch]):
         make_dataset: Makes the dataset.
         start_step: First step to deliver.
         num_rows: Rows of a step on this process.
-        explain: Returns what is wrong with the records of a step that failed; None: nothing.
+        explain: Returns what is wrong with the records of a step that failed, or with what is made
+            of them; None: nothing.
         ragged: Spec of each ragged entry, by path; it becomes an array of arrays.
 
     Attributes:
@@ -40,7 +41,7 @@ class HostBatches(Iterator[HostBatch]):
         make_dataset: MakeDataset,
         start_step: int,
         num_rows: int,
-        explain: Callable[[int], RecordError | None],
+        explain: Callable[[int], BatchesError | None],
         ragged: Mapping[str, FeatureSpec],
     ) -> None:
         # TensorFlow has no public way to interrupt `next`, so the pipeline looks at this itself.
@@ -60,6 +61,7 @@ class HostBatches(Iterator[HostBatch]):
 
         Raises:
             RecordError: A record of the step cannot be read or decoded; it is named.
+            TransformError: A transform fails on an example; both are named.
             tf.errors.OpError: The step failed for another reason.
         """
         if not self._waiting:

@@ -52,6 +52,39 @@ class FeatureSpec:
         """Whether the first size is the one that differs from example to example."""
         return self.shape[:1] == (None,) and None not in self.shape[1:]
 
+    @property
+    def tf_dtype(self) -> tf.DType:
+        """The dtype that TensorFlow has for it."""
+        return tf.string if self.is_string else tf.as_dtype(self.dtype)
+
+    @property
+    def ragged_rank(self) -> int:
+        """Ragged dimensions of one row: those before the last of unknown size."""
+        return max((dim for dim, size in enumerate(self.shape) if size is None), default=0)
+
+    @property
+    def row_signature(self) -> tf.TensorSpec | tf.RaggedTensorSpec:
+        """One row of a group, as `tf.map_fn` stacks them; ragged where any size is unknown."""
+        if self.is_fixed:
+            return tf.TensorSpec(self.shape, self.tf_dtype)
+        return tf.RaggedTensorSpec(self.shape, self.tf_dtype, ragged_rank=self.ragged_rank)
+
+    @property
+    def example_signature(self) -> tf.TensorSpec | tf.RaggedTensorSpec:
+        """One example, as TFDS gives it; ragged only where sizes differ within it."""
+        return (
+            self.row_signature
+            if self.nested_sequences
+            else tf.TensorSpec(self.shape, self.tf_dtype)
+        )
+
+    def group_signature(self, rows: int | None) -> tf.TensorSpec | tf.RaggedTensorSpec:
+        """A group of that many rows; None: any number."""
+        shape = (rows, *self.shape)
+        if self.is_fixed:
+            return tf.TensorSpec(shape, self.tf_dtype)
+        return tf.RaggedTensorSpec(shape, self.tf_dtype, ragged_rank=self.ragged_rank + 1)
+
     def describe(self) -> str:
         """Return dtype and shape, for messages."""
         if self.shape == ():
@@ -106,7 +139,7 @@ class Leaf:
             ((key, info),) = self._stored.items()
             return _restore_group(parsed[key], info)
         rows = {key: parsed[key] for key in self.parse_specs}
-        return map_rows(self._decode_row, rows, self._signature())
+        return map_rows(self._decode_row, rows, self.spec.row_signature)
 
     def _decode_row(self, row: Row) -> tf.Tensor | tf.RaggedTensor:
         restored = {key: _restore_row(key, info, row) for key, info in self._stored.items()}
@@ -115,18 +148,7 @@ class Leaf:
         else:
             value = {key.rsplit("/", 1)[1]: part for key, part in restored.items()}
         decoded = self._feature.decode_example(value)
-        return decoded if self.spec.is_fixed else _to_ragged(decoded, self._ragged_rank)
-
-    def _signature(self) -> tf.TensorSpec | tf.RaggedTensorSpec:
-        dtype = tf.string if self.spec.is_string else tf.as_dtype(self.spec.dtype)
-        if self.spec.is_fixed:
-            return tf.TensorSpec(self.spec.shape, dtype)
-        return tf.RaggedTensorSpec(self.spec.shape, dtype, ragged_rank=self._ragged_rank)
-
-    @property
-    def _ragged_rank(self) -> int:
-        """Ragged dimensions of one example: those before the last of unknown size."""
-        return max(dim for dim, size in enumerate(self.spec.shape) if size is None)
+        return to_row(decoded, self.spec)
 
 
 def leaf_features(
@@ -204,6 +226,24 @@ def _restore_row(key: str, info: tfds.features.TensorInfo, row: Row) -> tf.Tenso
     else:
         value = tf.reshape(row[key], [-1 if size is None else size for size in info.shape])
     return tf.cast(value, info.tf_dtype)
+
+
+def to_row(value: tf.Tensor | tf.RaggedTensor, spec: FeatureSpec) -> tf.Tensor | tf.RaggedTensor:
+    """Return one example's value as a row of a group: as `spec.row_signature` says."""
+    return value if spec.is_fixed else _to_ragged(value, spec.ragged_rank)
+
+
+def to_example(row: tf.Tensor | tf.RaggedTensor, spec: FeatureSpec) -> tf.Tensor | tf.RaggedTensor:
+    """Return a row of a group as one example: as `spec.example_signature` says."""
+    if not isinstance(row, tf.RaggedTensor) or spec.nested_sequences:
+        return row
+    dense = row.to_tensor()
+    # What a user's function of groups has made need not be so, and would be filled with zeros.
+    same = tf.debugging.assert_equal(
+        tf.size(dense), tf.size(row.flat_values), "Sizes differ within one example."
+    )
+    with tf.control_dependencies([same]):
+        return tf.ensure_shape(dense, spec.shape)
 
 
 def _to_ragged(value: tf.Tensor | tf.RaggedTensor, rank: int) -> tf.Tensor | tf.RaggedTensor:

@@ -6,7 +6,8 @@ Groups come out in order.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Collection, Mapping
+from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -31,22 +32,44 @@ RESERVED = (ID, MASK, HOST)
 _ENDLESS = 2**40  # steps; even times the groups of a step they fit an int64
 
 GroupFeatures = dict[str, tf.Tensor | tf.RaggedTensor]
-GroupTransform = Callable[[GroupFeatures, tf.Tensor, tf.Tensor], GroupFeatures]
-"""Takes features by path, epochs int64[n] and examples int64[n] of a group; returns features."""
 
 
-def batch_specs(config: BatchConfig, decoder: Decoder, num_examples: int) -> dict[str, FeatureSpec]:
+class GroupTransform(Protocol):
+    """What happens to the decoded features of a group."""
+
+    @property
+    def is_by_row(self) -> bool:
+        """Whether it works on one example after the other."""
+
+    @property
+    def rows_together(self) -> int:
+        """What the rows of a group must be a multiple of."""
+
+    @property
+    def seed_places(self) -> tuple[int, ...]:
+        """Places of its parts that take a seed."""
+
+    def __call__(self, features: GroupFeatures, seeds: tf.Tensor) -> GroupFeatures:
+        """Return features by path, from those before and seeds int32[n, places, 2]."""
+
+
+def batch_specs(
+    config: BatchConfig,
+    features: Mapping[str, FeatureSpec],
+    host_paths: Collection[str],
+    num_examples: int,
+) -> dict[str, FeatureSpec]:
     """Return the spec per row of each entry of a batch, by path, sorted.
 
     Raises:
         FeatureError: The dataset has a feature of a name that batches use themselves.
     """
-    if taken := [path for path in decoder.specs if path.split("/")[0] in RESERVED]:
+    if taken := [path for path in features if path.split("/")[0] in RESERVED]:
         raise FeatureError(
             f"Batches use the names {', '.join(RESERVED)} themselves; the dataset has "
             f"{', '.join(taken)}. Leave these out with features=(…)."
         )
-    specs = {_batch_path(path, decoder): spec for path, spec in decoder.specs.items()}
+    specs = {_batch_path(path, host_paths): spec for path, spec in features.items()}
     if config.with_ids:
         specs[ID] = FeatureSpec(shape=(), dtype=_id_dtype(num_examples))
     if config.remainder is Remainder.PAD:
@@ -60,9 +83,10 @@ def build_dataset(
     rows: Int64Array,
     reader: RecordReader,
     decoder: Decoder,
+    transform: GroupTransform,
+    host_paths: Collection[str],
     start_step: int = 0,
     stopped: tf.Variable | None = None,
-    transform: GroupTransform | None = None,
     *,
     one_by_one: bool = False,
     in_blocks: bool = False,
@@ -78,9 +102,10 @@ def build_dataset(
         rows: int64[process_batch], the rows that this process holds.
         reader: Access to the split's records.
         decoder: What turns records into features.
+        transform: Applied to the decoded features of each group.
+        host_paths: Paths of the features that stay on the host.
         start_step: First step to deliver.
         stopped: Ends the dataset, once True. None: nobody wants to.
-        transform: Applied to the decoded features of each group. None: nothing is.
         one_by_one: Make each step by itself, so that a step that fails takes no other with it.
         in_blocks: Leave the steps of a group together, [steps · process_batch, ...]: for small
             batches, handing each over costs more than the rest.
@@ -88,8 +113,9 @@ def build_dataset(
     sizes = plan_group_sizes(
         len(rows),
         reader.mean_record_bytes(),
-        most_rows=UNROLL_LIMIT if decoder.is_by_row else _ENDLESS,
+        most_rows=UNROLL_LIMIT if decoder.is_by_row or transform.is_by_row else _ENDLESS,
         group_size=config.group_size,
+        rows_together=transform.rows_together,
     )
     single = dataclasses.replace(sizes, steps=1)
     if one_by_one:
@@ -98,7 +124,16 @@ def build_dataset(
     stop_step = endless if plan.num_steps is None else plan.num_steps
 
     def make(sizes: GroupSizes, first: int, stop: int) -> tf.data.Dataset:
-        to_features = _group_function(config, plan, rows, reader, decoder, transform, sizes)
+        read_group = GroupReader(plan, rows, reader, sizes, transform.seed_places)
+        group_rows = sizes.steps * sizes.group_rows if sizes.are_equal else None
+
+        def to_features(group: tf.Tensor) -> GroupFeatures:
+            records, examples, seeds = _read(read_group, sizes, group, group_rows)
+            seeds.set_shape([group_rows, len(transform.seed_places), 2])
+            features = transform(decoder.decode(records), seeds)
+            features = _finish(config, features, examples, plan.num_examples)
+            return {_batch_path(path, host_paths): value for path, value in features.items()}
+
         groups = tf.data.Dataset.range(first * sizes.count, stop * sizes.count, sizes.steps)
         if stopped is not None:
             # An end in order: an error, raised by the reader, would be told on stderr.
@@ -121,34 +156,18 @@ def build_dataset(
     return dataset.prefetch(1).with_options(_options(config))
 
 
-def _group_function(
-    config: BatchConfig,
-    plan: BatchPlan,
-    rows: Int64Array,
-    reader: RecordReader,
-    decoder: Decoder,
-    transform: GroupTransform | None,
-    sizes: GroupSizes,
-) -> Callable[[tf.Tensor], GroupFeatures]:
-    """Return what makes the features of a group, [n, ...] of each, from its number."""
-    read_group = GroupReader(plan, rows, reader, sizes)
-    group_rows = sizes.steps * sizes.group_rows if sizes.are_equal else None
-
-    def to_features(group: tf.Tensor) -> GroupFeatures:
-        records, examples, epochs = tf.numpy_function(
-            read_group,
-            [group // sizes.count, group % sizes.count],
-            [tf.string, tf.int64, tf.int64],
-        )
-        for value in (records, examples, epochs):
-            value.set_shape([group_rows])
-        features = decoder.decode(records)
-        if transform is not None:
-            features = transform(features, epochs, examples)
-        features = _finish(config, features, examples, plan.num_examples)
-        return {_batch_path(path, decoder): value for path, value in features.items()}
-
-    return to_features
+def _read(
+    read_group: GroupReader, sizes: GroupSizes, group: tf.Tensor, group_rows: int | None
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Return records, examples and seeds of a group, from its number."""
+    records, examples, seeds = tf.numpy_function(
+        read_group,
+        [group // sizes.count, group % sizes.count],
+        [tf.string, tf.int64, tf.int32],
+    )
+    for value in (records, examples):
+        value.set_shape([group_rows])
+    return records, examples, seeds
 
 
 def _to_batches(groups: tf.data.Dataset, sizes: GroupSizes) -> tf.data.Dataset:
@@ -182,8 +201,8 @@ def _finish(
     return features
 
 
-def _batch_path(path: str, decoder: Decoder) -> str:
-    return f"{HOST}/{path}" if path in decoder.host_paths else path
+def _batch_path(path: str, host_paths: Collection[str]) -> str:
+    return f"{HOST}/{path}" if path in host_paths else path
 
 
 def _zero_padding(

@@ -2,10 +2,11 @@
 """A function of one example, applied to all rows of a group."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 
-Row = Mapping[str, tf.Tensor]
+Row = Mapping[str, tf.Tensor | tf.RaggedTensor]
 
 UNROLL_LIMIT = 128
 """Rows up to which a group's graph holds a copy of the function for each row.
@@ -16,28 +17,27 @@ trace.
 """
 
 
-def map_rows(
-    function: Callable[[Row], tf.Tensor], rows: Row, signature: tf.TensorSpec | tf.RaggedTensorSpec
-) -> tf.Tensor:
+def map_rows(function: Callable[[Row], Any], rows: Row, signature: Any) -> Any:
     """Return `function` of each row, stacked.
 
     Args:
         function: Takes one row: a dict of tensors of one rank less.
         rows: Tensors [n, ...] by name, dense or ragged.
-        signature: What `function` returns.
+        signature: What `function` returns: a `tf.TensorSpec` or `tf.RaggedTensorSpec`, or a
+            nested structure of them.
     """
     count = next(iter(rows.values())).shape[0]
-    is_dense = not any(isinstance(value, tf.RaggedTensor) for value in rows.values())
-    if (
-        count is not None
-        and count <= UNROLL_LIMIT
-        and is_dense
-        and isinstance(signature, tf.TensorSpec)
-    ):
-        columns = {name: tf.unstack(value, num=count) for name, value in rows.items()}
-        results = [
-            function({name: column[row] for name, column in columns.items()})
-            for row in range(count)
-        ]
-        return tf.stack([tf.ensure_shape(result, signature.shape) for result in results])
-    return tf.map_fn(function, rows, fn_output_signature=signature)
+    are_dense = not any(isinstance(value, tf.RaggedTensor) for value in rows.values())
+    specs = tf.nest.flatten(signature)
+    are_fixed = all(isinstance(s, tf.TensorSpec) and s.shape.is_fully_defined() for s in specs)
+    if not (count is not None and count <= UNROLL_LIMIT and are_dense and are_fixed):
+        return tf.map_fn(function, rows, fn_output_signature=signature)
+    columns = {name: tf.unstack(value, num=count) for name, value in rows.items()}
+    results = [
+        function({name: column[row] for name, column in columns.items()}) for row in range(count)
+    ]
+    return tf.nest.map_structure(
+        lambda spec, *parts: tf.stack([tf.ensure_shape(part, spec.shape) for part in parts]),
+        signature,
+        *results,
+    )

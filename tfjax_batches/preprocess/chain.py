@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The transforms of a run in their order, each checked against what comes before it.
+
+Owns the place of a transform, which is part of its seeds, and its label in messages. Whatever a
+chain does to an example it does alike in any group: functions of one example see one example, and
+groups are cut so that rows that belong together stay so.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+
+from tfjax_batches.errors import ConfigError, FeatureError
+from tfjax_batches.preprocess.tracing import Specs, Traced, check_pure, trace
+from tfjax_batches.preprocess.transforms import MapBatches, MapExamples, Transform
+from tfjax_batches.reading.leaf import FeatureSpec, to_example, to_row
+from tfjax_batches.reading.pipeline import GroupFeatures
+from tfjax_batches.reading.rows import Row, map_rows
+
+# No size that features have, so that a function that mistakes another dim for the rows is found.
+_CHECKED_BLOCKS = 7
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Stage:
+    """One transform at its place.
+
+    Attributes:
+        transform: The transform.
+        label: Place, from 1, and name: "2. flip_lr".
+        before: Specs of the features that it is given.
+        specs: Specs of those that it returns.
+        digest: Of its graph.
+        seed_column: Its column among the seeds of the chain. None: it takes none.
+    """
+
+    transform: Transform
+    label: str
+    before: Specs
+    specs: Specs
+    digest: str
+    seed_column: int | None
+    _example: Traced | None
+    _batches: dict[int | None, Traced] = dataclasses.field(default_factory=dict)
+
+    def __call__(self, features: GroupFeatures, seeds: tf.Tensor) -> GroupFeatures:
+        """Return the features of a group after the transform.
+
+        Args:
+            features: Values [n, ...] by path.
+            seeds: int32[n, places, 2], those of the whole chain.
+        """
+        own = None if self.seed_column is None else seeds[:, self.seed_column]
+        # For profiles; a label may hold what a scope may not.
+        with tf.name_scope(f"transform_{self.label.split('.')[0]}"):
+            return (
+                self._apply_to_batch(features, own, seeds)
+                if self._example is None
+                else self._apply_to_examples(self._example, features, own)
+            )
+
+    def _apply_to_examples(
+        self, traced: Traced, features: GroupFeatures, seeds: tf.Tensor | None
+    ) -> GroupFeatures:
+        def apply(row: Row) -> GroupFeatures:
+            example = {path: to_example(row[path], spec) for path, spec in self.before.items()}
+            seed = [] if seeds is None else [row[_SEED]]
+            result = traced.function(example, *seed)
+            return {path: to_row(result[path], spec) for path, spec in traced.specs.items()}
+
+        rows = features if seeds is None else {**features, _SEED: seeds}
+        signature = {path: spec.row_signature for path, spec in traced.specs.items()}
+        result: GroupFeatures = map_rows(apply, rows, signature)
+        return result
+
+    def _apply_to_batch(
+        self, features: GroupFeatures, own: tf.Tensor | None, seeds: tf.Tensor
+    ) -> GroupFeatures:
+        rows = seeds.shape[0]  # seeds have as many rows as features where no transform is random
+        if rows not in self._batches:
+            self._batches[rows] = self._trace_batch(rows)
+        result: GroupFeatures = self._batches[rows].function(
+            dict(features), *([] if own is None else [own])
+        )
+        if rows is None:
+            result = {path: self._keep_rows(path, v, seeds) for path, v in result.items()}
+        return result
+
+    def _trace_batch(self, rows: int | None) -> Traced:
+        traced = trace(self.transform, self.label, self.before, rows)
+        for path in {**self.specs, **traced.specs}:
+            was, now = self.specs.get(path), traced.specs.get(path)
+            if was != now:
+                raise FeatureError(
+                    "A transform returns the same features for any number of rows; "
+                    f"{self.label} gives {path!r} as {now and now.describe()} for {rows} rows, "
+                    f"and as {was and was.describe()} for others. Take sizes from the features "
+                    "and not from the batch."
+                )
+        return traced
+
+    def _keep_rows(
+        self, path: str, value: tf.Tensor | tf.RaggedTensor, seeds: tf.Tensor
+    ) -> tf.Tensor | tf.RaggedTensor:
+        """Return the value, checked to have the rows of the group where only running tells."""
+        if isinstance(value, tf.RaggedTensor):
+            count = value.nrows()
+        else:
+            count = tf.shape(value, out_type=tf.int64)[0]
+        message = f"{self.label} changes the number of rows of {path!r}."
+        check = tf.debugging.assert_equal(count, tf.shape(seeds, out_type=tf.int64)[0], message)
+        with tf.control_dependencies([check]):
+            return tf.identity(value)
+
+
+_SEED = "/seed"  # no feature has such a path
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Chain:
+    """All transforms of a run; a `GroupTransform`.
+
+    Attributes:
+        stages: One for each transform, in order.
+        before: Specs of the decoded features.
+    """
+
+    stages: tuple[Stage, ...]
+    before: Specs
+
+    @property
+    def specs(self) -> Specs:
+        """`FeatureSpec` of each feature that the chain delivers, by path."""
+        return self.stages[-1].specs if self.stages else self.before
+
+    @property
+    def is_by_row(self) -> bool:
+        """Whether it works on one example after the other; to decode is to do so."""
+        transforms = [stage.transform for stage in self.stages]
+        return any(isinstance(each, MapExamples) or each.encoded for each in transforms)
+
+    @property
+    def rows_together(self) -> int:
+        """Rows of the global batch that belong in one group: from each multiple to the next."""
+        return find_rows_together([stage.transform for stage in self.stages])
+
+    @property
+    def seed_places(self) -> tuple[int, ...]:
+        """Places of the transforms that take a seed."""
+        return tuple(p for p, stage in enumerate(self.stages) if stage.seed_column is not None)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """16 hex digits that tell what the chain does."""
+        text = "\n".join(f"{stage.label} {stage.digest}" for stage in self.stages)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def __call__(self, features: GroupFeatures, seeds: tf.Tensor) -> GroupFeatures:
+        """Return the features of a group after all transforms.
+
+        Args:
+            features: Values [n, ...] by path.
+            seeds: int32[n, places, 2], one for each of `seed_places`.
+        """
+        for stage in self.stages:
+            features = stage(features, seeds)
+        return features
+
+    def tell_origin(self, path: str) -> str:
+        """Return which transform made a feature what it is, for messages; empty: none did."""
+        label = ""
+        for stage in self.stages:
+            if stage.specs.get(path) != stage.before.get(path):
+                label = stage.label
+        return f", made by {label}" if label else ""
+
+
+def build_chain(transforms: Sequence[Transform], specs: Mapping[str, FeatureSpec]) -> Chain:
+    """Return the chain of some transforms, once each is checked, without any data.
+
+    Args:
+        transforms: In order.
+        specs: Specs of the decoded features, by path.
+
+    Raises:
+        ConfigError: One is no transform, fails, or depends on more than features and seed.
+        FeatureError: One does not return features of known shape with the rows that it was given.
+    """
+    stages: list[Stage] = []
+    before: Specs = specs
+    random = 0
+    for place, transform in enumerate(transforms):
+        label = label_of(transform, place)
+        rows = _CHECKED_BLOCKS * getattr(transform, "rows_together", 1)
+        traced = trace(transform, label, before, rows)
+        stages.append(
+            Stage(
+                transform=transform,
+                label=label,
+                before=before,
+                specs=traced.specs,
+                digest=check_pure(transform, label, before, rows, traced),
+                seed_column=random if transform.random else None,
+                _example=traced if isinstance(transform, MapExamples) else None,
+            )
+        )
+        random += transform.random
+        before = traced.specs
+    return Chain(stages=tuple(stages), before=specs)
+
+
+def check_transforms(transforms: object) -> tuple[Transform, ...]:
+    """Return the argument `transforms` of `build` as a tuple.
+
+    Raises:
+        ConfigError: It is no sequence of transforms.
+    """
+    mend = "Write transforms=[tjb.MapExamples(fn)]."
+    if not isinstance(transforms, Sequence) or isinstance(transforms, str):
+        raise ConfigError(f"transforms is a list of transforms; got {transforms!r}. {mend}")
+    for place, transform in enumerate(transforms):
+        if not isinstance(transform, MapExamples | MapBatches):
+            raise ConfigError(
+                "A transform is a MapExamples or a MapBatches; "
+                f"transforms[{place}] is {transform!r}. {mend}"
+            )
+    return tuple(transforms)
+
+
+def find_encoded(transforms: Sequence[Transform]) -> frozenset[str]:
+    """Return the paths of the features that some transform decodes itself."""
+    return frozenset(path for transform in transforms for path in transform.encoded)
+
+
+def find_rows_together(transforms: Sequence[Transform]) -> int:
+    """Return the least number of rows that holds whole blocks for each transform."""
+    return math.lcm(*(each.rows_together for each in transforms if isinstance(each, MapBatches)))
+
+
+def name_of(transform: Transform) -> str:
+    """Return a transform's name, or that of its function."""
+    if transform.name is not None:
+        return transform.name
+    fn = transform.fn
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    return getattr(fn, "__name__", type(fn).__name__)
+
+
+def label_of(transform: Transform, place: int) -> str:
+    """Return place, counted from 1, and name."""
+    return f"{place + 1}. {name_of(transform)}"
