@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tfjax_batches.placing.sharding import data_sharding
     from tfjax_batches.planning.layout import BatchLayout
     from tfjax_batches.planning.plan import StepPlan
+    from tfjax_batches.preprocess.registry import register_op
     from tfjax_batches.preprocess.transforms import MapBatches, MapExamples
     from tfjax_batches.replicas import check_replicas
 
@@ -64,6 +65,7 @@ _MODULE_OF = {
     "data_sharding": "placing.sharding",
     "gather_examples": "evaluation",
     "masked_mean": "evaluation",
+    "register_op": "preprocess.registry",
 }
 
 __all__ = [
@@ -94,6 +96,7 @@ __all__ = [
     "data_sharding",
     "gather_examples",
     "masked_mean",
+    "register_op",
 ]
 
 
