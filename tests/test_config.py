@@ -8,7 +8,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from tfjax_batches.config import BatchConfig, Remainder, Shuffle, config_from
-from tfjax_batches.errors import ConfigError, UnsupportedError
+from tfjax_batches.errors import ConfigError
 
 GOOD = {"dataset": "mnist", "global_batch_size": 8}
 
@@ -84,11 +84,6 @@ def test_checked_reports_all_faults_at_once() -> None:
         BatchConfig(dataset="", shuffle="x", seed=-1, num_epochs=0).checked()
     names = ["dataset", "global_batch_size", "shuffle", "seed", "num_epochs"]
     assert all(f"\n  {name} must" in str(caught.value) for name in names)
-
-
-def test_checked_what_is_not_there_yet_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match=r"BatchConfig\.preprocess is not in this version"):
-        BatchConfig(**GOOD, preprocess="flip_lr").checked()
 
 
 def test_config_from_unknown_fields_suggest_the_nearest() -> None:

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tfjax_batches.build import build
     from tfjax_batches.config import BatchConfig, Remainder, Shuffle
+    from tfjax_batches.describe import describe
+    from tfjax_batches.description import Description
+    from tfjax_batches.dry_run import dry_run
     from tfjax_batches.errors import (
         AgreementError,
         BatchesError,
@@ -46,6 +49,7 @@ _MODULE_OF = {
     "BatchesError": "errors",
     "ConfigError": "errors",
     "DatasetNotFoundError": "errors",
+    "Description": "description",
     "FeatureError": "errors",
     "IteratorClosedError": "errors",
     "LayoutError": "errors",
@@ -63,6 +67,8 @@ _MODULE_OF = {
     "build": "build",
     "check_replicas": "replicas",
     "data_sharding": "placing.sharding",
+    "describe": "describe",
+    "dry_run": "dry_run",
     "gather_examples": "evaluation",
     "masked_mean": "evaluation",
     "register_op": "preprocess.registry",
@@ -77,6 +83,7 @@ __all__ = [
     "BatchesError",
     "ConfigError",
     "DatasetNotFoundError",
+    "Description",
     "FeatureError",
     "IteratorClosedError",
     "LayoutError",
@@ -94,6 +101,8 @@ __all__ = [
     "build",
     "check_replicas",
     "data_sharding",
+    "describe",
+    "dry_run",
     "gather_examples",
     "masked_mean",
     "register_op",

@@ -30,6 +30,7 @@ from tfjax_batches.preprocess.chain import (
     label_of,
     name_of,
 )
+from tfjax_batches.preprocess.registry import build_transforms
 from tfjax_batches.preprocess.transforms import Transform
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.destinations import check_device_features, choose_host_paths
@@ -75,7 +76,7 @@ def build(
         LayoutError: The sharding cannot hold the batch, or rows that a transform mixes would be on
             different processes.
         AgreementError: The processes differ, or `build` failed on another one.
-        UnsupportedError: Something that the contract names and this version lacks.
+        UnsupportedError: The dataset is stored in a way that cannot be read by index.
 
     Example::
 
@@ -114,11 +115,32 @@ def _build_alone(
     transforms: Sequence[Transform],
 ) -> tuple[BatchLoader, Source]:
     """Return this process's loader and its source, without a word to the other processes."""
-    all_transforms = check_transforms(transforms)
     sharding = data_sharding() if sharding is None else sharding
-    own_shardings = dict(feature_shardings or {})
-    layout = BatchLayout.from_sharding(sharding, config.global_batch_size, own_shardings)
-    _check_process_has_rows(layout)
+    layout = BatchLayout.from_sharding(sharding, config.global_batch_size, feature_shardings)
+    return make_loader(
+        config,
+        builder,
+        layout,
+        jax.process_index(),
+        sharding,
+        dict(feature_shardings or {}),
+        transforms,
+    )
+
+
+def make_loader(
+    config: BatchConfig,
+    builder: tfds.core.DatasetBuilder,
+    layout: BatchLayout,
+    process_index: int,
+    sharding: NamedSharding,
+    own_shardings: Mapping[str, NamedSharding],
+    transforms: Sequence[Transform],
+) -> tuple[BatchLoader, Source]:
+    """Return the loader of a process of the layout, and its source; asks JAX for no device."""
+    own_transforms = check_transforms(transforms)
+    all_transforms = (*build_transforms(config.preprocess), *own_transforms)
+    _check_process_has_rows(layout, process_index)
     source = open_source(builder, config.split)
     _check_blocks(all_transforms, layout, config)
     decoder = Decoder(
@@ -147,7 +169,7 @@ def _build_alone(
         config=config,
         layout=layout,
         plan=plan,
-        process_index=jax.process_index(),
+        process_index=process_index,
         fingerprint=make_fingerprint(
             plan,
             dataset=source.name,
@@ -156,7 +178,7 @@ def _build_alone(
             keep_on_host=sorted(host_paths),
             pad_to=config.pad_to,
             preprocess=config.preprocess,
-            transforms=[name_of(transform) for transform in check_transforms(transforms)],
+            transforms=[name_of(transform) for transform in own_transforms],
         ),
         label_names=find_label_names(source.features, _label_paths(chain)),
         _flat_spec=_device_specs(device_specs, config.global_batch_size, sharding, own_shardings),
@@ -214,11 +236,11 @@ def _device_specs(
     return device_specs
 
 
-def _check_process_has_rows(layout: BatchLayout) -> None:
-    if jax.process_index() not in layout.process_of_device:
+def _check_process_has_rows(layout: BatchLayout, process_index: int) -> None:
+    if process_index not in layout.process_of_device:
         raise LayoutError(
             "Each process that loads owns devices of the mesh; process "
-            f"{jax.process_index()} owns none of {layout.describe()}. "
+            f"{process_index} owns none of {layout.describe().title}. "
             "Make the mesh of jax.devices(), which are those of all processes."
         )
 

@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tfjax_batches.errors import ConfigError, UnsupportedError, nearest_hint
+from tfjax_batches.errors import ConfigError, nearest_hint
 
 if TYPE_CHECKING:
     import tensorflow_datasets as tfds
@@ -120,14 +120,12 @@ class BatchConfig:
 
         Raises:
             ConfigError: Naming every field that is at fault.
-            UnsupportedError: A field asks for what this version cannot do.
         """
         config = dataclasses.replace(self)
         faults = [*_enum_faults(config), *_type_faults(config), *_number_faults(config)]
         faults += [*_name_faults(config), *_pad_faults(config)]
         if faults:
             raise ConfigError("BatchConfig cannot be used:\n" + "\n".join(f"  {f}" for f in faults))
-        _refuse_unsupported(config)
         return config
 
 
@@ -263,11 +261,3 @@ def _pad_faults(config: BatchConfig) -> list[str]:
         # In one order, so that equal configs have equal texts on all processes.
         config.pad_to = {path: int(length) for path, length in sorted(value.items())}
     return faults
-
-
-def _refuse_unsupported(config: BatchConfig) -> None:
-    if config.preprocess:
-        raise UnsupportedError(
-            f"BatchConfig.preprocess is not in this version; got {config.preprocess!r}. "
-            "Leave it at its default."
-        )

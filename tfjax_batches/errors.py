@@ -15,7 +15,7 @@ Each is also the builtin that a caller would expect, so `except ValueError` work
     ├── StateError            (ValueError)           a saved state that this run cannot go on from
     ├── ReplicaMismatchError  (ValueError)           replicas of one array that are not equal
     ├── IteratorClosedError   (RuntimeError)         `next` after `close`
-    └── UnsupportedError      (NotImplementedError)  in the contract, not in this version
+    └── UnsupportedError      (NotImplementedError)  what this version cannot do
 
 A message has three parts: the rule, the values with their names, and the mend.
 """
@@ -73,7 +73,7 @@ class IteratorClosedError(BatchesError, RuntimeError):
 
 
 class UnsupportedError(BatchesError, NotImplementedError):
-    """Asked for something that the contract names and this version cannot do yet."""
+    """Asked for something that makes sense and that this version cannot do."""
 
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:

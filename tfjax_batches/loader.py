@@ -13,6 +13,8 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfjax_batches.config import BatchConfig
+from tfjax_batches.describe import describe_loader
+from tfjax_batches.description import Description
 from tfjax_batches.errors import BatchesError, ConfigError
 from tfjax_batches.placing.assemble import Assembler, HostBatch
 from tfjax_batches.placing.isolation import isolated
@@ -79,6 +81,11 @@ class BatchLoader:
     def device_specs(self) -> Mapping[str, jax.ShapeDtypeStruct]:
         """Global shape, dtype and sharding of each array of a batch, by path."""
         return self._flat_spec
+
+    @property
+    def host_specs(self) -> Mapping[str, FeatureSpec]:
+        """Shape and dtype, of one example, of each feature that stays on the host, by path."""
+        return self._host_specs
 
     @property
     def element_spec(self) -> dict[str, Any]:
@@ -182,13 +189,15 @@ class BatchLoader:
             for stage, features in stages.items()
         }
 
-    def describe(self) -> str:
-        """Return a summary of dataset, order and layout, of a few lines."""
-        steps = "endless" if self.num_steps is None else f"{self.num_steps} steps"
-        return (
-            f"{self.fingerprint['dataset']} {self.config.split}: {self.num_examples} examples, "
-            f"{steps}, {self.steps_per_epoch} per epoch\n{self.layout.describe()}"
-        )
+    def describe(self) -> Description:
+        """Return dataset, order, layout, features and memory, for people: `print` it.
+
+        Notebooks show it as HTML, and a loader the same way. Nothing is read for it.
+        """
+        return describe_loader(self)
+
+    def _repr_html_(self) -> str:
+        return self.describe()._repr_html_()
 
     def restore(self, state: Mapping[str, Any]) -> "BatchIterator":
         """Return an iterator that goes on where the state was saved, without reading before it.

@@ -226,9 +226,13 @@ def test_rows_of_unknown_process_is_an_index_error() -> None:
 
 
 def test_describe_names_rows_groups_and_reads() -> None:
-    assert BatchLayout.simulate({"data": 2, "model": 2}, "data", 8, 4).describe() == (
+    layout = BatchLayout.simulate({"data": 2, "model": 2}, "data", 8, 4)
+    assert str(layout.describe()) == (
         "8 rows on mesh data=2 × model=2, spec P('data')\n"
-        "4 processes in 2 replica groups; each row is read 2 times\n"
-        "  processes 0–1: rows 0–3\n"
-        "  processes 2–3: rows 4–7"
+        "  processes  4 processes with 4 devices, in 2 replica groups\n"
+        "  reads      each row is read 2 times\n"
+        "\n"
+        "  processes  rows  count\n"
+        "  0–1        0–3       4\n"
+        "  2–3        4–7       4"
     )

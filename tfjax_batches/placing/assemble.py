@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import jax
 import numpy as np
 import numpy.typing as npt
-from jax.sharding import NamedSharding
+from jax.sharding import AbstractMesh, NamedSharding
 
-from tfjax_batches.errors import FeatureError
+from tfjax_batches.errors import FeatureError, LayoutError
 from tfjax_batches.planning.order import Int64Array
 
 HostBatch = Mapping[str, npt.NDArray[np.generic]]
@@ -26,6 +26,9 @@ class Assembler:
         specs: Global shape, dtype and `NamedSharding` of each entry, by path.
         rows: int64[process_batch], the rows of the host batch, rising; they cover the dim-0
             slice of each local device in each sharding.
+
+    Raises:
+        LayoutError: A sharding is on an `AbstractMesh`, which has no devices.
     """
 
     def __init__(self, specs: Mapping[str, jax.ShapeDtypeStruct], rows: Int64Array) -> None:
@@ -57,6 +60,11 @@ class _Entry:
         self._dtype = np.dtype(spec.dtype)
         sharding = spec.sharding
         assert isinstance(sharding, NamedSharding)
+        if isinstance(sharding.mesh, AbstractMesh):
+            raise LayoutError(
+                "Batches are placed on devices; this loader's mesh has none: it is the "
+                f"{dict(sharding.mesh.shape)} of a dry run. Use host_batches(), or tjb.build."
+            )
         self._sharding = sharding
         # The device's index in the global array → its index in the host array.
         self._local_index = {

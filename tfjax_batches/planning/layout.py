@@ -17,14 +17,20 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
+from tfjax_batches.description import Description, Table, facts
 from tfjax_batches.errors import LayoutError, nearest_hint
 from tfjax_batches.planning.order import Int64Array
+from tfjax_batches.planning.wording import (
+    Spec,
+    SpecEntry,
+    count_text,
+    mesh_text,
+    runs_text,
+    spec_text,
+)
 
 if TYPE_CHECKING:
     import jax
-
-SpecEntry = None | str | tuple[str, ...]
-Spec = tuple[SpecEntry, ...]
 
 _GROUPS_SHOWN = 8
 _MOST_DEVICES = 2**24
@@ -147,21 +153,21 @@ class BatchLayout:
         if devices > _MOST_DEVICES:
             raise LayoutError(
                 f"A mesh of up to {_MOST_DEVICES:,} devices can be simulated; got {devices:,} in "
-                f"{_mesh_text(tuple(mesh_shape.items()))}. Make it smaller."
+                f"{mesh_text(tuple(mesh_shape.items()))}. Make it smaller."
             )
         owners = np.asarray(process_of_device)
         if owners.ndim == 0 and _is_int(process_of_device):
             if owners < 1 or devices % int(owners):
                 raise LayoutError(
                     f"Processes own equal numbers of devices; {int(owners)} processes cannot "
-                    f"share the {devices} devices of mesh {_mesh_text(tuple(mesh_shape.items()))}. "
+                    f"share the {devices} devices of mesh {mesh_text(tuple(mesh_shape.items()))}. "
                     "Give process_of_device as an array of the mesh's shape."
                 )
             owners = np.repeat(np.arange(int(owners)), devices // int(owners)).reshape(shape)
         if owners.shape != shape or owners.dtype.kind not in "iu" or owners.min() < 0:
             raise LayoutError(
                 "process_of_device holds a process index >= 0 for each device of mesh "
-                f"{_mesh_text(tuple(mesh_shape.items()))}; got {owners.dtype}{list(owners.shape)}. "
+                f"{mesh_text(tuple(mesh_shape.items()))}; got {owners.dtype}{list(owners.shape)}. "
                 "Give an int array of the mesh's shape."
             )
         return cls(
@@ -209,25 +215,39 @@ class BatchLayout:
         ordered = sorted(groups.items(), key=lambda item: (item[0][0], item[1][0]))
         return tuple(tuple(processes) for _, processes in ordered)
 
-    def describe(self) -> str:
-        """Return a few lines of text: mesh, spec, processes and their rows."""
+    def describe(self) -> Description:
+        """Return mesh, spec, processes and their rows, for people: `print` it, or look at it."""
         groups = self.replica_groups
+        processes, devices = len(set(self.process_of_device)), len(self.process_of_device)
         reads = sum(self.process_batch_size(p) for group in groups for p in group)
-        lines = [
-            f"{self.global_batch_size} rows on mesh {_mesh_text(self.mesh_shape)}, "
-            f"spec {_spec_text(self.spec)}",
-            *(f"  {feature}: spec {_spec_text(spec)}" for feature, spec in self.feature_specs),
-            f"{_count_text(sum(map(len, groups)), 'process', 'processes')} in "
-            f"{_count_text(len(groups), 'replica group', 'replica groups')}; each row is read "
-            f"{_count_text(reads / self.global_batch_size, 'time', 'times')}",
-        ]
-        for group in groups[:_GROUPS_SHOWN]:
-            owners = "process" if len(group) == 1 else "processes"
-            members = _runs_text(np.array(group))
-            lines.append(f"  {owners} {members}: rows {_runs_text(self.rows(group[0]))}")
-        if len(groups) > _GROUPS_SHOWN:
-            lines.append(f"  … and {len(groups) - _GROUPS_SHOWN} more groups")
-        return "\n".join(lines)
+        more = len(groups) - _GROUPS_SHOWN
+        table = Table(
+            header=("processes", "rows", "count"),
+            rows=tuple(
+                (
+                    runs_text(np.array(group)),
+                    runs_text(self.rows(group[0])),
+                    f"{self.process_batch_size(group[0]):,}",
+                )
+                for group in groups[:_GROUPS_SHOWN]
+            ),
+            footer=f"… and {count_text(more, 'more group')}" if more > 0 else "",
+        )
+        own_specs = "; ".join(f"{feature}: {spec_text(s)}" for feature, s in self.feature_specs)
+        summary = facts(
+            processes=f"{count_text(processes, 'process', 'processes')} with "
+            f"{count_text(devices, 'device')}, in {count_text(len(groups), 'replica group')}",
+            reads=f"each row is read {count_text(reads / self.global_batch_size, 'time')}",
+            **{"own specs": own_specs},
+        )
+        title = (
+            f"{count_text(self.global_batch_size, 'row')} on mesh {mesh_text(self.mesh_shape)}, "
+            f"spec {spec_text(self.spec)}"
+        )
+        return Description(title, (summary, table))
+
+    def _repr_html_(self) -> str:
+        return self.describe()._repr_html_()
 
     @functools.cached_property
     def _chunk_count(self) -> int:
@@ -283,7 +303,7 @@ class BatchLayout:
             nearest = f"{below} or {below + split}" if below else f"{split}"
             raise LayoutError(
                 f"The data axes divide the batch; {owner} splits dim 0 over "
-                f"{_mesh_text(split_axes)}, in all {split}, "
+                f"{mesh_text(split_axes)}, in all {split}, "
                 f"and global_batch_size={self.global_batch_size}. "
                 f"The nearest valid global_batch_size is {nearest}."
             )
@@ -341,13 +361,13 @@ def check_spec(spec: Spec, mesh_shape: tuple[tuple[str, int], ...], owner: str) 
     for axis in axes:
         if axis not in known:
             raise LayoutError(
-                f"A spec names axes of its mesh; {owner} names {axis!r} in {_spec_text(spec)}, "
-                f"the mesh is {_mesh_text(mesh_shape)}. {nearest_hint(axis, known)}"
+                f"A spec names axes of its mesh; {owner} names {axis!r} in {spec_text(spec)}, "
+                f"the mesh is {mesh_text(mesh_shape)}. {nearest_hint(axis, known)}"
             )
         if axes.count(axis) > 1:
             raise LayoutError(
                 f"A spec names each mesh axis once; {owner} names {axis!r} twice in "
-                f"{_spec_text(spec)}. Drop one of them."
+                f"{spec_text(spec)}. Drop one of them."
             )
 
 
@@ -359,23 +379,3 @@ def _entry_axes(entry: SpecEntry) -> tuple[str, ...]:
 
 def _dim0_axes(spec: Spec) -> tuple[str, ...]:
     return _entry_axes(spec[0]) if spec else ()
-
-
-def _mesh_text(mesh_shape: tuple[tuple[str, int], ...]) -> str:
-    return " × ".join(f"{name}={size}" for name, size in mesh_shape) or "of no axes"
-
-
-def _spec_text(spec: Spec) -> str:
-    return f"P({', '.join(repr(entry) for entry in spec)})"
-
-
-def _count_text(count: float, one: str, many: str) -> str:
-    return f"{count:g} {one if count == 1 else many}"
-
-
-def _runs_text(values: Int64Array) -> str:
-    """Return rising integers as runs, such as '0–3, 8–11'; at most four runs."""
-    breaks = np.flatnonzero(np.diff(values) != 1) + 1
-    runs = np.split(values, breaks)
-    texts = [f"{run[0]}" if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs[:4]]
-    return ", ".join(texts) + (f", … ({len(values)} in all)" if len(runs) > 4 else "")

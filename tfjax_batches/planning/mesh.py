@@ -4,7 +4,7 @@
 import math
 
 from tfjax_batches.errors import LayoutError
-from tfjax_batches.planning.layout import Spec
+from tfjax_batches.planning.wording import Spec
 
 
 def parse_mesh_shape(text: str, num_devices: int | None = None) -> dict[str, int]:

@@ -49,7 +49,8 @@ def explain_transform_failure(
                 stored = "; ".join(reader.describe(int(e)) for e in examples[examples >= 0])
                 return TransformError(
                     f"A transform has a value for every example; {stage.label} fails on {stored}: "
-                    f"{_reason(error.message)} Mend the transform, or leave the example out by the split. "
+                    f"{_reason(error.message)} Mend the transform, or leave the example "
+                    "out by the split. "
                     f"(Step {step} on process {process_index}.)"
                 )
     return None

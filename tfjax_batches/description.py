@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A description: a title and a few tables, as text for terminals and as HTML for notebooks.
+
+What is described makes the value; it alone is rendered here, so that both forms say the same.
+"""
+
+import dataclasses
+import html
+import re
+
+# Grey of any shade shows on light and on dark; text keeps the notebook's own colour.
+_LINE = "1px solid rgba(128,128,128,.45)"
+_CELL = "text-align:{align};vertical-align:top;padding:.1em 1.2em .1em 0;border:0;{more}"
+_NUMBER = re.compile(r"-?[\d,.]+( [KMGTP]?B)?|varies")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells.
+
+    Attributes:
+        rows: Cells of each row, as many in each.
+        header: Names of the columns; none for facts, whose first cell is a name.
+        title: What the rows are.
+        footer: What is left to say, such as how many rows are not shown.
+    """
+
+    rows: tuple[tuple[str, ...], ...]
+    header: tuple[str, ...] = ()
+    title: str = ""
+    footer: str = ""
+
+    def to_lines(self) -> list[str]:
+        """Return the lines of the table as text, its columns aligned."""
+        rows = [*([self.header] if self.header else []), *self.rows]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        aligns = self._aligns()
+        lines = [self.title] if self.title else []
+        for row in rows:
+            cells = [
+                cell.rjust(width) if align == "right" else cell.ljust(width)
+                for cell, width, align in zip(row, widths, aligns, strict=True)
+            ]
+            lines.append(f"  {'  '.join(cells)}".rstrip())
+        return [*lines, *([f"  {self.footer}"] if self.footer else [])]
+
+    def to_html(self) -> str:
+        """Return the table as HTML."""
+        aligns = self._aligns()
+        head = _row_html("th", self.header, aligns, f"border-bottom:{_LINE};font-weight:600")
+        body = "".join(_row_html("td", row, aligns) for row in self.rows)
+        title = f"<div style='margin-top:.6em'>{html.escape(self.title)}</div>"
+        footer = f"<div style='opacity:.75'>{html.escape(self.footer)}</div>"
+        return (
+            (title if self.title else "")
+            + "<table style='border-collapse:collapse;margin:.3em 0'>"
+            + (f"<thead>{head}</thead>" if self.header else "")
+            + f"<tbody>{body}</tbody></table>"
+            + (footer if self.footer else "")
+        )
+
+    def _aligns(self) -> list[str]:
+        """Return on which side the cells of each column stand: numbers to the right.
+
+        The first column names the row, with a number too.
+        """
+        _, *columns = zip(*self.rows, strict=True)
+        is_number = [self.header and all(map(_NUMBER.fullmatch, column)) for column in columns]
+        return ["left", *("right" if right else "left" for right in is_number)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Description:
+    """What something is, for people. `str` gives text; notebooks show it as HTML.
+
+    Attributes:
+        title: One line.
+        tables: The rest.
+    """
+
+    title: str
+    tables: tuple[Table, ...] = ()
+
+    def __str__(self) -> str:
+        blocks = ["\n".join(table.to_lines()) for table in self.tables if table.rows]
+        first, rest = blocks[:1], blocks[1:]
+        return "\n".join([self.title, *first, *(f"\n{block}" for block in rest)])
+
+    def _repr_html_(self) -> str:
+        tables = "".join(table.to_html() for table in self.tables if table.rows)
+        return f"<div><b>{html.escape(self.title)}</b>{tables}</div>"
+
+
+def facts(**named: str) -> Table:
+    """Return a table of names and what is to be said of each; what is empty is left out.
+
+    Example:
+        >>> facts(steps="22", remainder="").rows
+        (('steps', '22'),)
+    """
+    return Table(rows=tuple((name, text) for name, text in named.items() if text))
+
+
+def _row_html(tag: str, cells: tuple[str, ...], aligns: list[str], more: str = "") -> str:
+    parts = [
+        f'<{tag} style="{_CELL.format(align=align, more=more)}">{html.escape(cell)}</{tag}>'
+        for cell, align in zip(cells, aligns, strict=bool(cells))
+    ]
+    return f"<tr>{''.join(parts)}</tr>"

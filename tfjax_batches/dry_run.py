@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`dry_run`: the loader of a process of machines that one does not have."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow_datasets as tfds
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
+
+from tfjax_batches.build import make_loader
+from tfjax_batches.config import BatchConfig, config_from
+from tfjax_batches.errors import ConfigError
+from tfjax_batches.loader import BatchLoader
+from tfjax_batches.planning.layout import BatchLayout
+from tfjax_batches.planning.wording import Spec
+from tfjax_batches.reading.prepare import prepare, reopen
+from tfjax_batches.reading.source import open_builder
+
+
+def dry_run(
+    config: BatchConfig | str | tfds.core.DatasetBuilder,
+    layout: BatchLayout,
+    *,
+    process_index: int = 0,
+    transforms: Sequence[Any] = (),
+    **fields: Any,
+) -> BatchLoader:
+    """Return the loader that a process of `layout` would have, from the dataset's metadata.
+
+    No record is read and no device asked for. `describe()`, `element_spec` (its shardings are on
+    an `AbstractMesh`, which `jax.jit(f).trace` takes), `num_steps` and `plan_step` are those of
+    the real run; `host_batches()` and `dataset()` read what that process would. Only devices to
+    place batches on there are none, so it cannot be iterated over.
+
+    Args:
+        config: A `BatchConfig`, or a dataset (name, folder or builder).
+        layout: The machines, as `BatchLayout.simulate` gives them.
+        process_index: The process whose rows are read.
+        transforms: As for `build`.
+        **fields: Fields of `BatchConfig`. `global_batch_size` is that of the layout, and need not
+            be given.
+
+    Raises:
+        ConfigError: A field is wrong, or the batch size is not that of the layout.
+        LayoutError: The process owns no device, or a spec does not fit its feature.
+        BatchesError: As for `build`.
+
+    Example::
+
+        pod = tjb.BatchLayout.simulate({"data": 256}, "data", 1024, process_of_device=64)
+        print(tjb.dry_run("digits", pod).describe())
+    """
+    rows = layout.global_batch_size
+    stated = fields.get("global_batch_size", getattr(config, "global_batch_size", 0))
+    if stated not in (0, rows):
+        raise ConfigError(
+            f"A dry run has the batch size of its layout, {rows}; got global_batch_size={stated}. "
+            "Leave it out, or make the layout with it."
+        )
+    checked = config_from(config, {**fields, "global_batch_size": rows})
+    builder = open_builder(checked.dataset, checked.data_dir)
+    if checked.prepare:
+        prepare(builder)
+        builder = reopen(builder)
+    mesh = _abstract_mesh(layout)
+    loader, _ = make_loader(
+        checked,
+        builder,
+        layout,
+        process_index,
+        _on(mesh, layout.spec),
+        {feature: _on(mesh, spec) for feature, spec in layout.feature_specs},
+        transforms,
+    )
+    return loader
+
+
+def _abstract_mesh(layout: BatchLayout) -> AbstractMesh:
+    names, sizes = zip(*layout.mesh_shape, strict=True) if layout.mesh_shape else ((), ())
+    return AbstractMesh(sizes, names)
+
+
+def _on(mesh: AbstractMesh, spec: Spec) -> NamedSharding:
+    return NamedSharding(mesh, PartitionSpec(*spec))
