@@ -32,6 +32,11 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from tfjax_batches.evaluation import gather_examples, masked_mean
+    from tfjax_batches.flags import (
+        batch_config_from_flags,
+        define_batch_flags,
+        sharding_from_flags,
+    )
     from tfjax_batches.loader import BatchIterator, BatchLoader
     from tfjax_batches.placing.sharding import data_sharding
     from tfjax_batches.planning.layout import BatchLayout
@@ -64,14 +69,17 @@ _MODULE_OF = {
     "StepPlan": "planning.plan",
     "TransformError": "errors",
     "UnsupportedError": "errors",
+    "batch_config_from_flags": "flags",
     "build": "build",
     "check_replicas": "replicas",
     "data_sharding": "placing.sharding",
+    "define_batch_flags": "flags",
     "describe": "describe",
     "dry_run": "dry_run",
     "gather_examples": "evaluation",
     "masked_mean": "evaluation",
     "register_op": "preprocess.registry",
+    "sharding_from_flags": "flags",
 }
 
 __all__ = [
@@ -98,14 +106,17 @@ __all__ = [
     "StepPlan",
     "TransformError",
     "UnsupportedError",
+    "batch_config_from_flags",
     "build",
     "check_replicas",
     "data_sharding",
+    "define_batch_flags",
     "describe",
     "dry_run",
     "gather_examples",
     "masked_mean",
     "register_op",
+    "sharding_from_flags",
 ]
 
 

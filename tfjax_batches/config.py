@@ -122,11 +122,15 @@ class BatchConfig:
             ConfigError: Naming every field that is at fault.
         """
         config = dataclasses.replace(self)
-        faults = [*_enum_faults(config), *_type_faults(config), *_number_faults(config)]
-        faults += [*_name_faults(config), *_pad_faults(config)]
-        if faults:
+        if faults := settle(config):
             raise ConfigError("BatchConfig cannot be used:\n" + "\n".join(f"  {f}" for f in faults))
         return config
+
+
+def settle(config: BatchConfig) -> list[str]:
+    """Put valid values in their final types, in place; return a sentence for each other field."""
+    faults = [*_enum_faults(config), *_type_faults(config), *_number_faults(config)]
+    return [*faults, *_name_faults(config), *_pad_faults(config)]
 
 
 def config_from(config: BatchConfig | Any, fields: Mapping[str, Any]) -> BatchConfig:

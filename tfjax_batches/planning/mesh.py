@@ -21,15 +21,7 @@ def parse_mesh_shape(text: str, num_devices: int | None = None) -> dict[str, int
         >>> parse_mesh_shape("data=-1, model=2", num_devices=8)
         {'data': 4, 'model': 2}
     """
-    shape: dict[str, int] = {}
-    for part in text.split(","):
-        name, equals, size = (piece.strip() for piece in part.partition("="))
-        if not (name.isidentifier() and equals and _is_size(size)) or name in shape:
-            raise LayoutError(
-                "A mesh is written as distinct axes with sizes, such as data=4,model=2; got "
-                f"{text!r}, which is wrong at {part.strip()!r}. Correct it."
-            )
-        shape[name] = int(size)
+    shape = parse_axes(text)
     open_axes = [name for name, size in shape.items() if size == -1]
     if num_devices is not None and len(open_axes) == 1:
         others = -math.prod(shape.values())
@@ -44,6 +36,24 @@ def parse_mesh_shape(text: str, num_devices: int | None = None) -> dict[str, int
             f"A mesh holds all devices; {text!r} holds {math.prod(shape.values())} of "
             f"{num_devices}. Change its sizes, or give one as -1."
         )
+    return shape
+
+
+def parse_axes(text: str) -> dict[str, int]:
+    """Return axis → size as written, where a size may be -1.
+
+    Raises:
+        LayoutError: The text is malformed.
+    """
+    shape: dict[str, int] = {}
+    for part in text.split(","):
+        name, equals, size = (piece.strip() for piece in part.partition("="))
+        if not (name.isidentifier() and equals and _is_size(size)) or name in shape:
+            raise LayoutError(
+                "A mesh is written as distinct axes with sizes, such as data=4,model=2; got "
+                f"{text!r}, which is wrong at {part.strip()!r}. Correct it."
+            )
+        shape[name] = int(size)
     return shape
 
 

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flags of the fields of `BatchConfig`, in programs and in notebooks."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+from absl import flags
+
+import tfjax_batches as tjb
+from tfjax_batches.flags import _field_docs
+
+FIELDS = {field.name for field in dataclasses.fields(tjb.BatchConfig)}
+
+PROGRAM = """
+from absl import app
+import tfjax_batches as tjb
+
+tjb.define_batch_flags()
+tjb.define_batch_flags("eval_")
+tjb.define_batch_flags()
+
+def main(argv):
+    print(tjb.batch_config_from_flags().checked())
+    print(tjb.batch_config_from_flags("eval_", num_epochs=1))
+    print(tjb.sharding_from_flags().spec, dict(tjb.sharding_from_flags().mesh.shape))
+
+app.run(main)
+"""
+
+
+def parsed(*arguments: str) -> flags.FlagValues:
+    """Return flags of their own, defined and parsed."""
+    values = flags.FlagValues()
+    tjb.define_batch_flags(flag_values=values)
+    values(["program", *arguments])
+    return values
+
+
+def run_program(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, os.fspath(tmp_path / "program.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_program_reads_config_and_sharding_from_its_command_line(tmp_path: Path) -> None:
+    result = run_program(
+        tmp_path,
+        "--dataset=mnist",
+        "--global_batch_size=256",
+        "--noverify_crc",
+        "--eval_dataset=mnist",
+        "--eval_remainder=pad",
+        "--mesh=data=-1,model=2",
+    )
+    assert result.returncode == 0, result.stderr
+    train, evaluation, sharding = result.stdout.splitlines()
+    expected = tjb.BatchConfig(dataset="mnist", global_batch_size=256, verify_crc=False)
+    assert train == str(expected.checked())
+    assert "remainder='pad'" in evaluation
+    assert "num_epochs=1" in evaluation
+    assert sharding.endswith("{'data': 2, 'model': 2}")
+
+
+def test_program_tells_of_wrong_flags_in_one_line_and_of_all_in_its_help(tmp_path: Path) -> None:
+    wrong = run_program(tmp_path, "--data_axes=modle", "--mesh=data=2,model=2")
+    assert wrong.returncode == 1
+    assert "Traceback" not in wrong.stderr
+    assert "'modle' is none of 'data=2,model=2'. Did you mean 'model'?" in wrong.stderr
+    helped = run_program(tmp_path, "--help").stdout
+    for name in FIELDS | {"mesh", "data_axes", "eval_split"}:
+        assert f"--{name}:" in helped or f"--[no]{name}:" in helped, name
+
+
+def test_flags_are_those_of_the_fields_with_their_docs_and_defaults() -> None:
+    values = parsed()
+    assert set(values) - {"help", "helpfull", "helpshort", "helpxml"} >= FIELDS
+    assert _field_docs().keys() == FIELDS
+    assert values["seed"].help == "Seed of the order, 0 <= seed < 2**63. Equal on all processes."
+    assert tjb.batch_config_from_flags(flag_values=values) == tjb.BatchConfig()
+
+
+@pytest.mark.parametrize(
+    ("argument", "field", "value"),
+    [
+        ("--split=train[:90%]", "split", "train[:90%]"),
+        ("--data_dir=/data", "data_dir", "/data"),
+        ("--data_dir=none", "data_dir", None),
+        ("--prepare", "prepare", True),
+        ("--noverify_crc", "verify_crc", False),
+        ("--num_epochs=3", "num_epochs", 3),
+        ("--num_epochs=None", "num_epochs", None),
+        ("--shuffle=none", "shuffle", "none"),
+        ("--stall_seconds=none", "stall_seconds", None),
+        ("--stall_seconds=2.5", "stall_seconds", 2.5),
+        ("--features=image,objects/bbox", "features", ("image", "objects/bbox")),
+        ("--keep_on_host=text", "keep_on_host", ("text",)),
+        ("--keep_on_host=", "keep_on_host", ()),
+        ("--pad_to=objects/bbox=16,words=8", "pad_to", {"objects/bbox": 16, "words": 8}),
+        ("--seed=9223372036854775807", "seed", 2**63 - 1),
+    ],
+)
+def test_flag_value_is_that_of_the_field_and_survives_serialization(
+    argument: str, field: str, value: object
+) -> None:
+    values = parsed(argument)
+    assert getattr(tjb.batch_config_from_flags(flag_values=values), field) == value
+    if value is not None:  # absl itself writes nothing for None
+        again = parsed(values[field].serialize())
+        assert getattr(tjb.batch_config_from_flags(flag_values=again), field) == value
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--seed=-1", "seed must be at least 0 and below 2**63; got -1."),
+        ("--seed=x", "expected an integer"),
+        ("--num_epochs=0", "num_epochs must be at least 1"),
+        ("--num_epochs=1.5", "expected an integer, or none"),
+        ("--shuffle=globl", "should be one of <none|global>"),
+        ("--pad_to=bbox", "expected lengths such as"),
+        ("--pad_to=bbox=0", "pad_to['bbox'] must be an integer of at least 1"),
+        ("--features=", "features must name at least one feature"),
+        ("--mesh=data", "data=4,model=2; got 'data', which is wrong at 'data'"),
+        ("--mesh=a=-1,b=-1", "may have the size -1; got 'a=-1,b=-1'"),
+        ("--data_axes=dat", "Did you mean 'data'?"),
+        ("--global_batch_sise=3", "Did you mean: global_batch_size"),
+    ],
+)
+def test_flag_with_a_wrong_value_is_an_error_of_one_line(argument: str, message: str) -> None:
+    with pytest.raises(flags.Error) as caught:
+        parsed(argument)
+    assert message in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_flags_that_were_never_parsed_have_their_defaults() -> None:
+    values = flags.FlagValues()
+    tjb.define_batch_flags(flag_values=values)
+    config = tjb.batch_config_from_flags(flag_values=values, dataset="digits")
+    assert config == tjb.BatchConfig(dataset="digits")
+    assert tjb.sharding_from_flags(values) == tjb.data_sharding()
+
+
+def test_flags_defined_twice_keep_their_values_and_those_of_others_are_an_error() -> None:
+    values = parsed("--seed=5")
+    tjb.define_batch_flags(flag_values=values)
+    assert tjb.batch_config_from_flags(flag_values=values).seed == 5
+    others = flags.FlagValues()
+    flags.DEFINE_string("dataset", "", "of another module", others)
+    with pytest.raises(flags.DuplicateFlagError):
+        tjb.define_batch_flags(flag_values=others)
+
+
+def test_flags_that_were_not_defined_are_an_error_that_says_how() -> None:
+    with pytest.raises(tjb.ConfigError, match=r"no --eval_dataset\. Call define_batch_flags\('ev"):
+        tjb.batch_config_from_flags("eval_", parsed())
+    with pytest.raises(tjb.ConfigError, match=r"'sead' is none\. Did you mean 'seed'"):
+        tjb.batch_config_from_flags(flag_values=parsed(), sead=3)
+
+
+def test_sharding_from_flags_holds_all_devices_or_says_why_not() -> None:
+    sharding = tjb.sharding_from_flags(parsed("--mesh=a=2,b=-1", "--data_axes=b,a"))
+    assert dict(sharding.mesh.shape) == {"a": 2, "b": len(jax.devices()) // 2}
+    assert tuple(sharding.spec) == (("b", "a"),)
+    assert tuple(tjb.sharding_from_flags(parsed("--data_axes=")).spec) == ()
+    with pytest.raises(tjb.LayoutError, match="holds 3 of 4"):
+        tjb.sharding_from_flags(parsed("--mesh=data=3"))
