@@ -3,7 +3,7 @@
 
 Owns the meaning of a position, `step * global_batch_size + row`: row r of step s is the same
 example on every machine, whatever was read before. Knows the number of examples, not the dataset;
-which rows a process holds is told to it.
+which rows a process holds, and which examples are kept, is told to it.
 """
 
 import dataclasses
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tfjax_batches.config import Remainder, Shuffle
 from tfjax_batches.errors import ConfigError
+from tfjax_batches.planning.kept import KeptExamples
 from tfjax_batches.planning.order import Int64Array, permute
 
 MOST_POSITIONS = 2**61
@@ -44,7 +45,7 @@ class BatchPlan:
     """The order of all global batches of a run.
 
     Attributes:
-        num_examples: Examples in the split, at least 1.
+        num_examples: Examples of an epoch, at least 1: those in the split, or those kept of it.
         global_batch_size: Rows of a step.
         shuffle: Order within an epoch.
         seed: Seed of that order.
@@ -52,6 +53,7 @@ class BatchPlan:
         remainder: What happens where an epoch does not end with a batch.
         first_position: Position of row 0 of step 0. Other than 0 where a run goes on under CARRY
             with another batch size, which need not divide the position it left off at.
+        kept: Which examples of the split there are; None: all. Set by `keeping`.
 
     Raises:
         ConfigError: There would be no step at all.
@@ -70,6 +72,7 @@ class BatchPlan:
     num_epochs: int | None
     remainder: Remainder
     first_position: int = 0
+    kept: KeptExamples | None = None
 
     def __post_init__(self) -> None:
         too_few = self.num_rows is not None and self.num_rows < self.global_batch_size
@@ -77,10 +80,27 @@ class BatchPlan:
             epochs = "" if self.num_epochs is None else f" over num_epochs={self.num_epochs}"
             raise ConfigError(
                 f"remainder={self.remainder.value!r} needs examples for one whole batch; "
-                f"{self.num_examples} examples{epochs} do not fill "
+                f"{self.describe_examples()}{epochs} do not fill "
                 f"global_batch_size={self.global_batch_size}. "
                 "Lower global_batch_size or use remainder='pad'."
             )
+
+    def keeping(self, kept: KeptExamples) -> "BatchPlan":
+        """Return the plan of those examples alone."""
+        return dataclasses.replace(self, num_examples=len(kept.ids), kept=kept)
+
+    def examples_at(self, places: Int64Array) -> Int64Array:
+        """Return the index in the split of the example at each place of an epoch, both int64[n]."""
+        return places if self.kept is None else self.kept.ids[places]
+
+    def describe_examples(self) -> str:
+        """Return how many examples there are, and of how many they were kept."""
+        return f"{self.num_examples} examples" if self.kept is None else self.kept.describe()
+
+    @property
+    def num_in_split(self) -> int:
+        """Examples in the split, kept or not: every example index is below it."""
+        return self.num_examples if self.kept is None else self.kept.num_in_split
 
     @property
     def epoch_length(self) -> int:
@@ -169,11 +189,11 @@ class BatchPlan:
         positions = firsts[:, np.newaxis] + rows  # [steps, n]
         epochs, places = np.divmod(positions, self.epoch_length)
         mask = places < self.num_examples
-        if self.shuffle is Shuffle.NONE:
-            examples = np.where(mask, places, PADDING)
-        else:
-            examples = np.full_like(places, PADDING)
-            examples[mask] = permute(places[mask], self.num_examples, self.seed, epochs[mask])
+        real = places[mask]
+        if self.shuffle is not Shuffle.NONE:
+            real = permute(real, self.num_examples, self.seed, epochs[mask])
+        examples = np.full_like(places, PADDING)
+        examples[mask] = self.examples_at(real)
         return [
             StepPlan(rows=rows, examples=examples[i], epochs=epochs[i], mask=mask[i])
             for i in range(len(steps))

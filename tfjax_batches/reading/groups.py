@@ -111,6 +111,7 @@ class GroupReader:
         sizes: GroupSizes,
         seed_places: tuple[int, ...] = (),
     ) -> None:
+        self._plan = plan
         self._seed = plan.seed
         self._seed_places = seed_places
         self._plans = _StepPlans(plan, rows)
@@ -149,7 +150,8 @@ class GroupReader:
 
     @functools.cached_property
     def _padding_record(self) -> bytes:
-        record: bytes = self._reader.read(np.zeros(1, np.int64))[0]
+        first = self._plan.examples_at(np.zeros(1, np.int64))
+        record: bytes = self._reader.read(first)[0]
         return record
 
 

@@ -57,7 +57,7 @@ def batch_specs(
     config: BatchConfig,
     features: Mapping[str, FeatureSpec],
     host_paths: Collection[str],
-    num_examples: int,
+    num_in_split: int,
 ) -> dict[str, FeatureSpec]:
     """Return the spec per row of each entry of a batch, by path, sorted.
 
@@ -71,7 +71,7 @@ def batch_specs(
         )
     specs = {_batch_path(path, host_paths): spec for path, spec in features.items()}
     if config.with_ids:
-        specs[ID] = FeatureSpec(shape=(), dtype=_id_dtype(num_examples))
+        specs[ID] = FeatureSpec(shape=(), dtype=_id_dtype(num_in_split))
     if config.remainder is Remainder.PAD:
         specs[MASK] = FeatureSpec(shape=(), dtype=np.dtype(bool))
     return dict(sorted(specs.items()))
@@ -131,7 +131,7 @@ def build_dataset(
             records, examples, seeds = _read(read_group, sizes, group, group_rows)
             seeds.set_shape([group_rows, len(transform.seed_places), 2])
             features = transform(decoder.decode(records), seeds)
-            features = _finish(config, features, examples, plan.num_examples)
+            features = _finish(config, features, examples, plan.num_in_split)
             return {_batch_path(path, host_paths): value for path, value in features.items()}
 
         groups = tf.data.Dataset.range(first * sizes.count, stop * sizes.count, sizes.steps)
@@ -189,7 +189,7 @@ def _to_batches(groups: tf.data.Dataset, sizes: GroupSizes) -> tf.data.Dataset:
 
 
 def _finish(
-    config: BatchConfig, features: GroupFeatures, examples: tf.Tensor, num_examples: int
+    config: BatchConfig, features: GroupFeatures, examples: tf.Tensor, num_in_split: int
 ) -> GroupFeatures:
     """Zero the padding rows and add `_mask` and `_id`."""
     if config.remainder is Remainder.PAD:
@@ -197,7 +197,7 @@ def _finish(
         features = {path: _zero_padding(value, mask) for path, value in features.items()}
         features[MASK] = mask
     if config.with_ids:
-        features[ID] = tf.cast(examples, _id_dtype(num_examples))
+        features[ID] = tf.cast(examples, _id_dtype(num_in_split))
     return features
 
 
@@ -214,8 +214,8 @@ def _zero_padding(
     return tf.where(mask, value, tf.zeros([], value.dtype))
 
 
-def _id_dtype(num_examples: int) -> np.dtype:
-    return np.dtype(np.int32 if num_examples < 2**31 else np.int64)
+def _id_dtype(num_in_split: int) -> np.dtype:
+    return np.dtype(np.int32 if num_in_split < 2**31 else np.int64)
 
 
 def _options(config: BatchConfig) -> tf.data.Options:
