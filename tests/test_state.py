@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from tests.strategies import plans
 from tfjax_batches.config import Remainder, Shuffle
 from tfjax_batches.errors import StateError
+from tfjax_batches.planning.kept import KeptExamples, digest_ids
 from tfjax_batches.planning.plan import BatchPlan
-from tfjax_batches.state import Fingerprint, make_fingerprint, make_state, read_position
+from tfjax_batches.state import Fingerprint, make_fingerprint, make_state, read_position, with_kept
 
 PLAN = BatchPlan(
     num_examples=100,
@@ -212,6 +213,9 @@ def test_make_state_stays_small_where_every_field_is_long() -> None:
         keep_on_host=names,
         pad_to=dict.fromkeys(names[:12], 16),
     )
+    ids = np.arange(9)
+    kept = KeptExamples(name="k" * 100, ids=ids, num_in_split=9, digest=digest_ids(ids))
+    fingerprint = with_kept(fingerprint, kept)
     assert "…" not in str(fingerprint)
     assert len(json.dumps(make_state(2**62, fingerprint))) < 2048
 

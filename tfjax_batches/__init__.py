@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tfjax_batches.planning.plan import StepPlan
     from tfjax_batches.preprocess.registry import register_op
     from tfjax_batches.preprocess.transforms import MapBatches, MapExamples
+    from tfjax_batches.reading.keep import KeepExamples
     from tfjax_batches.replicas import check_replicas
 
 _MODULE_OF = {
@@ -57,6 +58,7 @@ _MODULE_OF = {
     "Description": "description",
     "FeatureError": "errors",
     "IteratorClosedError": "errors",
+    "KeepExamples": "reading.keep",
     "LayoutError": "errors",
     "MapBatches": "preprocess.transforms",
     "MapExamples": "preprocess.transforms",
@@ -94,6 +96,7 @@ __all__ = [
     "Description",
     "FeatureError",
     "IteratorClosedError",
+    "KeepExamples",
     "LayoutError",
     "MapBatches",
     "MapExamples",

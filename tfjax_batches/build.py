@@ -18,6 +18,7 @@ from tfjax_batches.loader import BatchLoader
 from tfjax_batches.placing.assemble import device_dtype
 from tfjax_batches.placing.sharding import check_feature_names, data_sharding, feature_sharding
 from tfjax_batches.planning.blocks import check_blocks
+from tfjax_batches.planning.kept import KeptExamples
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.order import ORDER_VERSION
 from tfjax_batches.planning.plan import BatchPlan
@@ -34,6 +35,8 @@ from tfjax_batches.preprocess.registry import build_transforms
 from tfjax_batches.preprocess.transforms import Transform
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.destinations import check_device_features, choose_host_paths
+from tfjax_batches.reading.keep import KeepExamples, check_keep
+from tfjax_batches.reading.kept_ids import find_kept
 from tfjax_batches.reading.labels import find_label_names
 from tfjax_batches.reading.leaf import FeatureSpec
 from tfjax_batches.reading.pipeline import HOST, batch_specs
@@ -49,9 +52,10 @@ def build(
     *,
     feature_shardings: Mapping[str, NamedSharding] | None = None,
     transforms: Sequence[Transform] = (),
+    keep: KeepExamples | None = None,
     **fields: Any,
 ) -> BatchLoader:
-    """Return the loader of a config, reading the dataset's metadata only.
+    """Return the loader of a config, reading the dataset's metadata only, but for `keep`.
 
     With more than one process every process calls it, with equal arguments. No other call of
     this library waits for another process.
@@ -64,13 +68,15 @@ def build(
         feature_shardings: Shardings by feature path, on the same mesh, in place of `sharding`.
         transforms: `MapExamples` and `MapBatches`, applied in order after the ops of
             `preprocess`. Each is traced and checked here, before any data is read.
+        keep: Which examples there are, by a function of their features. It is evaluated once over
+            the split, and what it keeps is found again by its name. None: all.
         **fields: Fields of `BatchConfig`, in place of those of `config`.
 
     Raises:
         ConfigError: A field is wrong; all faults are named at once. Or a transform fails, or
             depends on more than its features and its seed, such as `tf.random.uniform`.
         DatasetNotFoundError: No such dataset, or it is not prepared.
-        SplitError: No such split, or an empty one.
+        SplitError: No such split, or an empty one, or `keep` keeps nothing.
         FeatureError: A feature cannot become an array, or a transform returns one without a
             value of known shape for each row; names both.
         LayoutError: The sharding cannot hold the batch, or rows that a transform mixes would be on
@@ -85,13 +91,15 @@ def build(
             for batch in batches:
                 ...
     """
-    checked = run_together(lambda: config_from(config, fields))
-    check_agreement(_config_facts(checked))
+    checked, keep = run_together(lambda: (config_from(config, fields), check_keep(keep)))
+    check_agreement(_config_facts(checked) | _keep_facts(keep))
     _hide_accelerators_from_tensorflow()
     builder = _open(checked)
     loader, source = run_together(
         lambda: _build_alone(checked, builder, sharding, feature_shardings, transforms)
     )
+    if keep is not None:
+        loader = _keep(keep, loader, source)
     check_agreement(_data_facts(loader, source))
     _log_summary(loader, source)
     return loader
@@ -105,6 +113,18 @@ def _open(config: BatchConfig) -> tfds.core.DatasetBuilder:
     for turn in (jax.process_index() == 0, jax.process_index() != 0):
         run_together(lambda turn=turn: prepare(builder) if turn else None)  # type: ignore[misc]
     return run_together(lambda: reopen(builder))
+
+
+def _keep(keep: KeepExamples, loader: BatchLoader, source: Source) -> BatchLoader:
+    """Find the kept examples on process 0 first, then where its file is not seen."""
+    found: list[KeptExamples] = []
+
+    def find() -> None:
+        found.append(find_kept(keep, source, loader._reader))
+
+    for turn in (jax.process_index() == 0, jax.process_index() != 0):
+        run_together(find if turn else lambda: None)
+    return loader.keeping(found[0])
 
 
 def _build_alone(
@@ -265,8 +285,13 @@ def _config_facts(config: BatchConfig) -> dict[str, Any]:
     return facts
 
 
+def _keep_facts(keep: KeepExamples | None) -> dict[str, Any]:
+    return {"keep": None if keep is None else [keep.name, *keep.features]}
+
+
 def _data_facts(loader: BatchLoader, source: Source) -> dict[str, Any]:
     """Return what dataset and sharding turned out to be, and the version of the order."""
+    kept = loader.plan.kept
     facts = {
         "dataset": source.name,
         "ranges": source.describe_ranges(),
@@ -276,6 +301,7 @@ def _data_facts(loader: BatchLoader, source: Source) -> dict[str, Any]:
         "order version": ORDER_VERSION,
         "transforms": [stage.label for stage in loader._chain.stages],
         "graphs of transforms": loader._chain.digest,
+        "kept examples": kept and [kept.describe(), kept.digest],
     }
     for path, spec in loader.device_specs.items():
         mesh = spec.sharding.mesh

@@ -84,7 +84,8 @@ def describe_loader(loader: "BatchLoader") -> Description:
 
 
 def _examples_text(loader: "BatchLoader") -> str:
-    return f"{loader.num_examples:,}"
+    kept = loader.plan.kept
+    return f"{loader.num_examples:,}" if kept is None else kept.describe()
 
 
 def _order_text(config: BatchConfig) -> str:

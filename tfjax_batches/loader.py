@@ -20,6 +20,7 @@ from tfjax_batches.placing.assemble import Assembler, HostBatch
 from tfjax_batches.placing.isolation import isolated
 from tfjax_batches.placing.prefetch import Prefetcher
 from tfjax_batches.placing.stats import Stats
+from tfjax_batches.planning.kept import KeptExamples
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import BatchPlan, StepPlan
 from tfjax_batches.preprocess.chain import Chain
@@ -33,7 +34,7 @@ from tfjax_batches.reading.leaf import FeatureSpec
 from tfjax_batches.reading.nesting import nest
 from tfjax_batches.reading.pipeline import HOST, build_dataset
 from tfjax_batches.reading.reader import RecordReader
-from tfjax_batches.state import Fingerprint, make_state, read_position
+from tfjax_batches.state import Fingerprint, make_state, read_position, with_kept
 
 B = TypeVar("B")
 
@@ -98,7 +99,7 @@ class BatchLoader:
 
     @property
     def num_examples(self) -> int:
-        """Examples in the split."""
+        """Examples of an epoch: those in the split, or those that `keep` keeps of it."""
         return self.plan.num_examples
 
     @property
@@ -198,6 +199,11 @@ class BatchLoader:
 
     def _repr_html_(self) -> str:
         return self.describe()._repr_html_()
+
+    def keeping(self, kept: KeptExamples) -> "BatchLoader":
+        """Return the loader of those examples of the split alone."""
+        fingerprint = with_kept(self.fingerprint, kept)
+        return dataclasses.replace(self, plan=self.plan.keeping(kept), fingerprint=fingerprint)
 
     def restore(self, state: Mapping[str, Any]) -> "BatchIterator":
         """Return an iterator that goes on where the state was saved, without reading before it.

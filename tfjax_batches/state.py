@@ -14,6 +14,7 @@ from typing import Any
 
 from tfjax_batches.config import Remainder
 from tfjax_batches.errors import StateError, nearest_hint
+from tfjax_batches.planning.kept import KeptExamples
 from tfjax_batches.planning.order import ORDER_VERSION
 from tfjax_batches.planning.plan import MOST_POSITIONS, BatchPlan
 
@@ -29,6 +30,8 @@ _VALUE_CHARACTERS = 256
 _MENDS = {
     "dataset": "name the version in the config, as in dataset='mnist:3.0.1'",
     "examples": "set split to the one that resolves to these",
+    "num_examples": "it follows from dataset, split and keep",
+    "keep": "give build the same keep=, over the same files",
     "seed": "set seed back",
     "shuffle": "set shuffle back",
     "remainder": "set remainder back",
@@ -87,6 +90,12 @@ def make_fingerprint(
     if transforms:
         fields["transforms"] = list(transforms)
     return {name: _shortened(value) for name, value in fields.items()}
+
+
+def with_kept(fingerprint: Fingerprint, kept: KeptExamples) -> Fingerprint:
+    """Return the fingerprint of a run over those examples alone."""
+    fields = {"num_examples": len(kept.ids), "keep": [kept.name, kept.digest]}
+    return {**fingerprint, **fields}
 
 
 def make_state(position: int, fingerprint: Fingerprint) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def test_evaluation_counts_equal_numpy_for_every_size_and_topology(
         assert found["host_rows"] == str(8 // processes)
         runs.append({name: text for name, text in found.items() if name.startswith("counts_")})
     assert len(runs) == 7
-    assert len(runs[0]) == 2 * len(SIZES), runs[0]
+    assert len(runs[0]) == 2 * len(SIZES) + 1, runs[0]  # and of a filter
     assert all(run == runs[0] for run in runs)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfjax_batches.errors import RecordError
+from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.plan import StepPlan
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.reader import RecordReader
@@ -28,18 +29,25 @@ def explain_failure(
         decoder: What turns records into features.
         process_index: This process, for the message.
     """
+    cause = explain_records(step_plan.examples[step_plan.mask], reader, decoder)
+    return cause and RecordError(f"{cause} (Step {step} on process {process_index}.)")
+
+
+def explain_records(
+    examples: Int64Array, reader: RecordReader, decoder: Decoder
+) -> RecordError | None:
+    """Return the error of the first of some examples that cannot be read or decoded."""
     decode = tf.function(decoder.decode, input_signature=[tf.TensorSpec([1], tf.string)])
-    where = f"(Step {step} on process {process_index}.)"
-    for example in step_plan.examples[step_plan.mask]:
+    for example in examples:
         try:
             record = reader.read(example[None])[0]
         except RecordError as error:
-            return RecordError(f"{error} {where}")
+            return error
         if (why := _why_undecodable(decoder, decode, tf.constant([record]))) is not None:
             return RecordError(
                 "A record is a tf.train.Example with the features that the dataset's metadata "
                 f"names; {reader.describe(int(example))}, is not: {why} "
-                f"Prepare the dataset again, or leave the feature out with features=(…). {where}"
+                "Prepare the dataset again, or leave the feature out with features=(…)."
             )
     return None
 

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 import tensorflow_datasets as tfds
 
 import tfjax_batches as tjb
@@ -66,6 +67,50 @@ def check_evaluation(folder: Path, num_examples: int, global_batch_size: int) ->
     print(f"counts_{num_examples}_{global_batch_size}: {total} {counts}", flush=True)
 
 
+def check_kept(folder: Path) -> None:
+    """Each kept example counts once, whichever process it is on; all find the same ones."""
+    keep = tjb.KeepExamples(lambda number: number % 3 == 1, features=("number",), name="thirds")
+    loader = tjb.build(
+        str(folder),
+        global_batch_size=8,
+        num_epochs=1,
+        remainder="pad",
+        with_ids=True,
+        keep=keep,
+    )
+    found = []
+    with iter(loader) as batches:
+        for batch in batches:
+            ids, numbers = tjb.gather_examples(batch, batch["number"])
+            np.testing.assert_array_equal(numbers, ids)
+            found += ids.tolist()
+    assert loader.num_examples == len(found) == 21
+    assert sorted(found) == [number for number in range(63) if number % 3 == 1]
+    print(f"counts_kept: {loader.plan.kept and loader.plan.kept.digest}", flush=True)
+
+
+def check_odd_filters_are_named(folder: Path) -> None:
+    """A filter on one process alone, one name over other examples, and a bare function."""
+    if jax.process_count() == 1:
+        return
+    index = jax.process_index()
+
+    def build(limit: int, name: str) -> None:
+        keep = name and tjb.KeepExamples(
+            lambda number: number < limit, features=("number",), name=name
+        )
+        tjb.build(str(folder), global_batch_size=8, keep=keep or None)
+
+    with pytest.raises(tjb.AgreementError, match="keep: process"):
+        build(60, "odd" if index == 1 else "")
+    with pytest.raises(tjb.AgreementError, match=r"kept examples: process .*6[01] of 63 examples"):
+        build(60 + (index == 1), "limited")
+    with pytest.raises(
+        tjb.ConfigError if index == 1 else tjb.AgreementError, match="keep is a KeepExamples"
+    ):
+        tjb.build(str(folder), global_batch_size=8, keep=build if index == 1 else None)
+
+
 def check_host_features(folder: str) -> None:
     """Host features are those of this process's rows; padding is the same on all processes."""
     loader = tjb.build(
@@ -108,4 +153,7 @@ def run(folders: Path, things: str) -> None:
         for global_batch_size in BATCH_SIZES:
             (data,) = folder.glob("numbers/*")
             check_evaluation(data, int(folder.name), global_batch_size)
+        if folder.name == "63":
+            check_kept(data)
+            check_odd_filters_are_named(data)
     check_host_features(things)

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A filter: which examples of a split a run is made of, by a function of their features.
+
+It looks at each example once, before anything is planned, so that all that follows is as exact as
+without it: counts, order, steps, resuming, evaluation.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from tfjax_batches.errors import ConfigError, FeatureError, nearest_hint
+from tfjax_batches.reading.decode import Decoder
+from tfjax_batches.reading.graph import digest_function, random_ops
+from tfjax_batches.reading.leaf import FeatureSpec
+from tfjax_batches.reading.rows import Row, map_rows
+from tfjax_batches.reading.source import Source
+
+_NAME_CHARACTERS = 100  # it stands in saved states, which are small
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KeepExamples:
+    """Keeps the examples of a split for which a function says so.
+
+    The function is called once for each example, and what it says is kept under the name, beside
+    the dataset or in the user's cache folder: later runs over the same files read nothing. So a
+    name stands for one function. Where its graph is another than the one that the name was used
+    for (or TensorFlow is another release), the examples are looked at again, with a warning; what
+    a graph does not show asks for another name: the content of tables and variables, and Python
+    that `tf.numpy_function` calls.
+
+    `tjb.build(keep=…)` takes it, and applies it to what TFDS decodes: before `pad_to`,
+    `preprocess` and `transforms`, and whatever `features` names. (An op of `preprocess` that is
+    named `keep` keeps features; this keeps examples.)
+
+    Attributes:
+        fn: `fn(*values)`, the features of one example in the order of `features`, as tensors
+            without a batch dim; ragged where sequences nest. A function of TensorFlow, converted
+            by AutoGraph; returns a scalar bool, True to keep.
+        features: What `fn` is given, by path, such as `("label", "objects/bbox")`. No other feature
+            is parsed.
+        name: What the result is kept under; 1 to 100 characters.
+
+    Raises:
+        ConfigError: One of them is no function, no tuple of paths, or no name.
+
+    Example::
+
+        keep = tjb.KeepExamples(lambda label: label < 5, features=("label",), name="below-5")
+        loader = tjb.build("digits", global_batch_size=64, keep=keep)
+    """
+
+    fn: Callable[..., Any]
+    features: tuple[str, ...]
+    name: str
+
+    def __post_init__(self) -> None:
+        if not callable(self.fn):
+            raise ConfigError(
+                f"KeepExamples takes a function of TensorFlow; got {self.fn!r}. "
+                "Give the function itself, not its result."
+            )
+        named = self.features
+        is_tuple = isinstance(named, tuple | list) and all(isinstance(path, str) for path in named)
+        if not is_tuple or not named:
+            mend = f"Write ({named!r},)." if isinstance(named, str) else "Write ('label',)."
+            raise ConfigError(
+                f"KeepExamples.features is a tuple of feature paths; got {named!r}. {mend}"
+            )
+        object.__setattr__(self, "features", tuple(named))
+        if not isinstance(self.name, str) or not 1 <= len(self.name) <= _NAME_CHARACTERS:
+            raise ConfigError(
+                f"KeepExamples.name has 1 to {_NAME_CHARACTERS} characters, which the result is "
+                f"kept under; got {self.name!r}. Name what is kept, such as 'below-5'."
+            )
+
+
+def check_keep(keep: Any) -> KeepExamples | None:
+    """Return `keep`, if it is a filter or None.
+
+    Raises:
+        ConfigError: It is anything else, such as a bare function.
+    """
+    if keep is None or isinstance(keep, KeepExamples):
+        return keep
+    shown = getattr(keep, "__name__", repr(keep))
+    raise ConfigError(
+        "keep is a KeepExamples: a function, the features that it is given, and a name that its "
+        f"result is kept under; got {shown}. Write keep=tjb.KeepExamples("
+        f"{shown if callable(keep) else 'fn'}, features=('label',), name='below-5')."
+    )
+
+
+class Predicate:
+    """Says of groups of records which are kept.
+
+    Args:
+        keep: The filter.
+        source: The split, for its features.
+
+    Attributes:
+        decoder: What decodes the features that the filter names, and no other.
+        digest: Of the function as it was traced.
+
+    Raises:
+        FeatureError: A feature does not exist, or is none but a dict of some.
+        ConfigError: The function cannot be traced, returns no scalar bool, or draws at random.
+    """
+
+    def __init__(self, keep: KeepExamples, source: Source) -> None:
+        self._keep = keep
+        known = Decoder(source.features, None, source.name).specs
+        for path in keep.features:
+            if path not in known:
+                below = [leaf for leaf in known if leaf.startswith(f"{path}/")]
+                hint = f"Name those below it: {below}." if below else nearest_hint(path, known)
+                raise FeatureError(
+                    f"KeepExamples.features names features of {source.name}, each by its own "
+                    f"path; {path!r} of {keep.name!r} is none. {hint}"
+                )
+        self.decoder = Decoder(source.features, keep.features, source.name)
+        self._function = tf.function(keep.fn)
+        traced = self._trace()
+        self.digest = digest_function(traced)
+
+    def __call__(self, records: tf.Tensor) -> tf.Tensor:
+        """Return bool[n] of serialized examples string[n]; fastest where n is static."""
+        values = self.decoder.decode(records)
+        return map_rows(self._of_row, values, tf.TensorSpec([], tf.bool))
+
+    def why_failing(self, record: npt.NDArray[np.object_]) -> str | None:
+        """Return what the function raises on a record, object[1]; None: nothing that is known."""
+        try:
+            values = self.decoder.decode(tf.constant(record))
+        except ValueError:  # run eagerly, `tf.map_fn` refuses a feature that holds nothing
+            return None
+        try:
+            # Eagerly, TensorFlow tells the reason and nothing of a graph.
+            self._keep.fn(*self._arguments({path: value[0] for path, value in values.items()}))
+        # Whatever the user's code raises.
+        except Exception as error:
+            message = error.message if isinstance(error, tf.errors.OpError) else str(error)
+            return f"{type(error).__name__}: {message}"
+        return None
+
+    def _of_row(self, row: Row) -> tf.Tensor:
+        return tf.ensure_shape(self._function(*self._arguments(row)), [])
+
+    def _arguments(self, row: Row) -> list[tf.Tensor | tf.RaggedTensor]:
+        """Return what the function is given of one example."""
+        return [_plain(row[path], self.decoder.specs[path]) for path in self._keep.features]
+
+    def _trace(self) -> Any:
+        """Trace the function for one example, and check what it does."""
+        name = self._keep.name
+        signature = [_row_signature(self.decoder.specs[path]) for path in self._keep.features]
+        try:
+            traced = self._function.get_concrete_function(*signature)
+        # Whatever the user's code raises.
+        except Exception as error:
+            raise ConfigError(
+                f"KeepExamples.fn is a function of TensorFlow of {self._keep.features}, one "
+                f"example's; that of {name!r} raised {type(error).__name__} when it was traced: "
+                f"{error}\nMend the function, or the features that it is given."
+            ) from error
+        found = traced.structured_outputs
+        is_tensor = isinstance(found, tf.Tensor)
+        if not is_tensor or found.dtype != tf.bool or found.shape.rank not in (0, None):
+            shown = f"{found.dtype.name} of shape {found.shape}" if is_tensor else repr(found)
+            raise ConfigError(
+                f"KeepExamples.fn returns a scalar bool, True to keep; that of {name!r} returns "
+                f"{shown}. Compare with a value, or reduce with tf.reduce_any or tf.reduce_all."
+            )
+        if drawn := random_ops(traced):
+            raise ConfigError(
+                "KeepExamples.fn says the same of an example on every process and in every run; "
+                f"that of {name!r} draws at random ({', '.join(drawn)}). Use a split such as "
+                "'train[:10%]', or tf.random.stateless_uniform with a seed made of the features."
+            )
+        return traced
+
+
+def _row_signature(spec: FeatureSpec) -> tf.TensorSpec | tf.RaggedTensorSpec:
+    """Return what the function is given of a feature."""
+    dtype = tf.string if spec.is_string else tf.as_dtype(spec.dtype)
+    if spec.nested_sequences == 0:
+        return tf.TensorSpec(spec.shape, dtype)
+    ragged_rank = max(dim for dim, size in enumerate(spec.shape) if size is None)
+    return tf.RaggedTensorSpec(spec.shape, dtype, ragged_rank=ragged_rank)
+
+
+def _plain(value: tf.Tensor | tf.RaggedTensor, spec: FeatureSpec) -> tf.Tensor | tf.RaggedTensor:
+    """Return one example's feature as TFDS gives it: dense but for nested sequences."""
+    if spec.nested_sequences > 0:
+        return value
+    if isinstance(value, tf.RaggedTensor):
+        value = value.to_tensor()
+    return tf.ensure_shape(value, spec.shape)
