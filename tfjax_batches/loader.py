@@ -63,7 +63,8 @@ class BatchLoader:
     NumPy arrays of this process's rows alone, which are `layout.rows(process_index)`. Take them out
     before a jitted function gets the batch: `host = batch.pop("_host")`. Their dtypes are those of
     TFDS, strings are bytes, and a feature whose size differs from example to example is an object
-    array of one array per row. Padding rows are zeros, or empty.
+    array of one array per row. Padding rows are zeros, or empty. A row is a view of the memory of
+    its batch, all of which lives as long as the row does: to keep one row for long, copy it.
     """
 
     config: BatchConfig
