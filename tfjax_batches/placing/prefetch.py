@@ -243,11 +243,11 @@ class _Maker(Generic[H, B]):
 
 def _log_stall(progress: Progress, seconds: float, process_index: int) -> None:
     logging.warning(
-        "tfjax_batches: process %d has waited %.0f s for batch %d of this iterator, at state %r; "
+        "tfjax_batches: process %d has waited %s s for batch %d of this iterator, at state %r; "
         "the stage that lasts is %r. It goes on waiting. stall_seconds says how often this is "
         "told, None: never.",
         process_index,
-        seconds,
+        f"{seconds:.2g}" if seconds < 10 else f"{seconds:.0f}",
         progress.steps,
         progress.state,
         progress.stage.value,
