@@ -287,7 +287,7 @@ def test_prefetcher_stats_tell_the_stages_apart() -> None:
     """Lower bounds only: what sleeps takes at least so long."""
 
     def source() -> Iterator[int]:
-        for number in range(2):
+        for number in range(3):
             time.sleep(0.02)
             yield number
 
@@ -298,13 +298,14 @@ def test_prefetcher_stats_tell_the_stages_apart() -> None:
     with Prefetcher(source(), place, depth=1) as batches:
         assert batches.stats.seconds == 0
         assert batches.stats.input_bound_share == 0
+        assert next(batches) == 0
         assert eventually(lambda: batches._progress.stage is Phase.FULL)
-        time.sleep(0.03)
-        assert list(batches) == [0, 1]
+        time.sleep(0.1)
+        assert list(batches) == [1, 2]
         stats = batches.stats
-    assert stats.steps == 2
-    assert stats.read_seconds >= 0.04
-    assert stats.place_seconds >= 0.08
+    assert stats.steps == 3
+    assert stats.read_seconds >= 0.06
+    assert stats.place_seconds >= 0.12
     assert stats.full_seconds >= 0.02
     assert 0 < stats.wait_seconds <= stats.seconds
 

@@ -10,7 +10,7 @@ import jax
 import pytest
 
 from tfjax_batches.placing.prefetch import Prefetcher
-from tfjax_batches.placing.stats import InputBoundAlarm, Phase, Stats
+from tfjax_batches.placing.stats import InputBoundAlarm, Phase, Progress, Stats
 
 
 def stats_at(seconds: float, share: float, read: float = 0.5, place: float = 0.1) -> Stats:
@@ -80,6 +80,24 @@ def test_prefetcher_logs_the_alarm_once(
     (record,) = caplog.records
     assert "process 5: " in record.getMessage()
     assert "at step 3 of this iterator" in record.getMessage()
+
+
+def test_full_seconds_count_from_the_first_next_to_the_last() -> None:
+    progress = Progress(None)
+    progress.end(Phase.FULL, start=10.0, now=20.0)  # closed before any `next`
+    assert progress.stats().full_seconds == 0
+    progress.begin(Phase.WAIT, 20.0)
+    progress.end(Phase.FULL, start=10.0, now=21.0)  # a `next` makes room
+    progress.end(Phase.WAIT, start=20.0, now=22.0)
+    assert progress.stats().full_seconds == 1
+    progress.begin(Phase.WAIT, 30.0)
+    progress.end(Phase.FULL, start=24.0, now=31.0)
+    progress.end(Phase.WAIT, start=30.0, now=32.0)
+    assert progress.stats().full_seconds == 1 + 7
+    progress.end(Phase.FULL, start=31.5, now=90.0)  # closed long after
+    progress.end(Phase.FULL, start=80.0, now=90.0)
+    assert progress.stats().full_seconds == 1 + 7 + 0.5
+    assert progress.stats().seconds == 12
 
 
 def test_phases_are_named_in_a_profiler_trace(tmp_path: Path) -> None:

@@ -38,7 +38,8 @@ class Stats:
         wait_seconds: Spent by the consumer in `next`.
         read_seconds: Spent on getting host batches.
         place_seconds: Spent on converting and placing them.
-        full_seconds: Spent by the thread with a host batch in hand and no room for it.
+        full_seconds: Spent by the thread with a host batch in hand and no room for it, as far as
+            it lies within `seconds`: not before the consumer began or after it stopped.
     """
 
     steps: int = 0
@@ -79,6 +80,7 @@ class Progress:
         self.stage = Phase.READ
         self.waiting_since: float | None = None
         self._first_asked: float | None = None
+        self._last_returned = 0.0
         self._elapsed = 0.0
         self._seconds = dict.fromkeys(Phase, 0.0)
 
@@ -108,9 +110,15 @@ class Progress:
 
     def end(self, phase: Phase, start: float, now: float) -> None:
         """Note that a phase, begun at `start`, ends."""
+        if phase is Phase.FULL:
+            # The consumer may begin late, and do other things until it closes the iterator.
+            start = max(start, now if self._first_asked is None else self._first_asked)
+            if self.waiting_since is None:
+                now = max(start, min(now, self._last_returned))
         self._seconds[phase] += now - start
         if phase is Phase.WAIT:
             self.waiting_since = None
+            self._last_returned = now
             self._elapsed = now - (self._first_asked or now)
 
 
