@@ -8,50 +8,35 @@ From a shell::
 and from Python with `launch`. The program that is started calls `initialize` before JAX is used.
 
 What holds at all times: when a launch is over, however it ended (all done, one failed, time
-limit, Ctrl-C, SIGTERM, SIGHUP), no process of it is left. Each child leads a session of its own
-and is reaped only after its whole group was killed: until then its id cannot come to mean
-another process. One thread does it all, so that lines of two processes never mix.
+limit, Ctrl-C, SIGTERM, SIGHUP), no process of it is left. One thread does it all, so that lines
+of two processes never mix.
 """
 
 import argparse
-import contextlib
 import dataclasses
-import functools
 import os
-import re
 import selectors
 import signal
-import socket
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from types import FrameType, TracebackType
+from collections.abc import Mapping, Sequence
+from types import FrameType
 from typing import Any
 
-import jax
-
+from tfjax_batches.child_process import ChildProcess, Output
 from tfjax_batches.errors import ConfigError
+from tfjax_batches.joining import INDEX_VARIABLE, SIGNAL_BASE, environment, initialize
 
-ADDRESS_VARIABLE = "TFJAX_BATCHES_COORDINATOR_ADDRESS"
-COUNT_VARIABLE = "TFJAX_BATCHES_PROCESS_COUNT"
-INDEX_VARIABLE = "TFJAX_BATCHES_PROCESS_INDEX"
-LAUNCHER_VARIABLE = "TFJAX_BATCHES_LAUNCHER_PID"
+__all__ = ["LaunchResult", "initialize", "launch", "main"]
 
 # From SIGTERM to SIGKILL, for a program that wants to put its things in order.
 GRACE_SECONDS = 3.0
-# Between the report of an uncaught exception and the exit, see `_exit_after`.
-EXIT_DELAY_SECONDS = 1.0
-# How often a line that is drawn over and over (a progress bar) is shown as it stands.
-REDRAW_SECONDS = 5.0
 # The end of a child wakes the launcher through its pipe, unless another process holds that too.
 _POLL_SECONDS = 0.05
 
-# Exit codes as GNU timeout and the shell have them: not startable, not there, 128 + signal.
-_TIMED_OUT, _NOT_STARTED, _NOT_FOUND, _SIGNAL_BASE = 124, 126, 127, 128
-
-_DEVICE_COUNT_FLAG = "--xla_force_host_platform_device_count"
+# Exit codes as GNU timeout and the shell have them: not startable, not there.
+_TIMED_OUT, _NOT_STARTED, _NOT_FOUND = 124, 126, 127
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +88,7 @@ def launch(
         ConfigError: If the command is empty or a number is not positive.
     """
     _check(command, processes, devices_per_process, timeout_seconds)
-    base = _environment({**os.environ, **(env or {})}, processes, devices_per_process)
+    base = environment({**os.environ, **(env or {})}, processes, devices_per_process)
     with _Launch(echo=echo) as running:
         try:
             for index in range(processes):
@@ -120,65 +105,6 @@ def launch(
     outputs = [child.output.text() for child in running.children]
     outputs += [""] * (processes - len(outputs))
     return dataclasses.replace(ending, outputs=tuple(outputs))
-
-
-def initialize() -> bool:
-    """Join the other processes of the launch that started this one.
-
-    To be called before JAX is used. From then on an exception that nothing catches ends this
-    process within a second, without the exit barrier of JAX, which waits minutes for processes
-    that in turn wait for this one. (`sys.exit(1)` in one process alone does wait there: raise
-    instead.) When the launcher itself is killed, this process follows within a second or so.
-
-    Returns:
-        True if this process belongs to a launch; False, and nothing is done, if not.
-    """
-    if (address := os.environ.get(ADDRESS_VARIABLE)) is None:
-        return False
-    if jax.distributed.is_initialized():
-        return True
-    launcher_pid = int(os.environ[LAUNCHER_VARIABLE])
-    # The parent may be a wrapper (`bash -c`) instead, whose life tells nothing.
-    if os.getppid() == launcher_pid:
-        threading.Thread(target=_end_with, args=(launcher_pid,), daemon=True).start()
-    sys.excepthook = functools.partial(_exit_after, sys.excepthook)
-    jax.distributed.initialize(
-        coordinator_address=address,
-        num_processes=int(os.environ[COUNT_VARIABLE]),
-        process_id=int(os.environ[INDEX_VARIABLE]),
-        # JAX's own default listens on every network interface.
-        coordinator_bind_address=address,
-        # All is known; a Slurm job around the launcher must not add to it.
-        cluster_detection_method="deactivate",
-    )
-    return True
-
-
-def _end_with(launcher_pid: int) -> None:
-    """Kill this process and what it started once the launcher, its parent, is gone."""
-    while os.getppid() == launcher_pid:
-        time.sleep(1)
-    os.killpg(0, signal.SIGKILL)  # a child of the launcher leads this group
-
-
-def _exit_after(
-    hook: Callable[[type[BaseException], BaseException, TracebackType | None], object],
-    kind: type[BaseException],
-    error: BaseException,
-    traceback: TracebackType | None,
-) -> None:
-    """Report an uncaught exception as before, then leave without running exit handlers.
-
-    The others fail as soon as this process is gone, with errors about a lost connection. As
-    they too wait before they leave, the launcher sees first which process was the cause.
-    """
-    try:
-        hook(kind, error, traceback)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        time.sleep(EXIT_DELAY_SECONDS)
-    finally:
-        os._exit(_SIGNAL_BASE + signal.SIGINT if issubclass(kind, KeyboardInterrupt) else 1)
 
 
 def _check(
@@ -208,37 +134,6 @@ def _check(
         )
 
 
-def _environment(
-    base: Mapping[str, str], processes: int, devices_per_process: int
-) -> dict[str, str]:
-    """Return what all processes of a launch have in their environment."""
-    env = dict(base)
-    flags = re.sub(rf"{_DEVICE_COUNT_FLAG}(=\S*)?(\s+|$)", "", env.get("XLA_FLAGS", ""))
-    env["XLA_FLAGS"] = f"{flags.strip()} {_DEVICE_COUNT_FLAG}={devices_per_process}".strip()
-    env.pop("JAX_NUM_CPU_DEVICES", None)  # would win over that flag
-    env["JAX_PLATFORMS"] = "cpu"
-    env["JAX_CPU_COLLECTIVES_IMPLEMENTATION"] = "gloo"
-    # That service catches SIGTERM, and the process would then live on until SIGKILL.
-    env.setdefault("JAX_ENABLE_PREEMPTION_SERVICE", "false")
-    # gRPC takes a proxy even to 127.0.0.1 and then waits for ever, of which JAX warns.
-    no_proxy = env.get("no_grpc_proxy", env.get("no_proxy", ""))
-    env["no_grpc_proxy"] = f"{no_proxy},127.0.0.1".lstrip(",")
-    env.setdefault("JAX_CHECK_PROXY_ENVS", "false")
-    env["PYTHONUNBUFFERED"] = "1"
-    env[ADDRESS_VARIABLE] = f"127.0.0.1:{_free_port()}"
-    env[COUNT_VARIABLE] = str(processes)
-    env[LAUNCHER_VARIABLE] = str(os.getpid())
-    return env
-
-
-def _free_port() -> int:
-    """Return a TCP port of 127.0.0.1 that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
 class _Launch:
     """The processes of one launch; on leaving the `with` block none of them is left.
 
@@ -247,7 +142,7 @@ class _Launch:
     """
 
     def __init__(self, *, echo: bool) -> None:
-        self.children: list[_Child] = []
+        self.children: list[ChildProcess] = []
         self._stream = sys.stdout if echo else None
         self._selector = selectors.DefaultSelector()
         self._signals: list[int] = []
@@ -276,7 +171,7 @@ class _Launch:
 
     def start(self, command: Sequence[str], env: Mapping[str, str]) -> None:
         """Start the next process."""
-        child = _Child(command, env, _Output(f"[{len(self.children)}] "))
+        child = ChildProcess(command, env, Output(f"[{len(self.children)}] "))
         self.children.append(child)
         self._selector.register(child.pipe, selectors.EVENT_READ, child)
 
@@ -290,14 +185,14 @@ class _Launch:
                 if status:
                     code, how = status, f"exit code {status}"
                     if status < 0:
-                        code = _SIGNAL_BASE - status
+                        code = SIGNAL_BASE - status
                         how = f"signal {-status} ({signal.strsignal(-status)})"
                     reason = f"process {index} of {len(statuses)} failed with {how}."
                     return LaunchResult(returncode=code, failed_process=index), reason
             if None not in statuses:
                 return LaunchResult(returncode=0), ""
             if self._signals:
-                return LaunchResult(returncode=_SIGNAL_BASE + self._signals[0]), "interrupted."
+                return LaunchResult(returncode=SIGNAL_BASE + self._signals[0]), "interrupted."
             if deadline is not None and time.monotonic() >= deadline:
                 late = ", ".join(str(i) for i, status in enumerate(statuses) if status is None)
                 reason = f"not done after {timeout_seconds} s: process {late}."
@@ -346,104 +241,6 @@ class _Launch:
         self._signals.append(signum)
 
 
-class _Child:
-    """One process of a launch, leader of its own session and process group."""
-
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], output: "_Output") -> None:
-        self.output = output
-        self.at_end = False
-        self._process = subprocess.Popen(
-            command,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            bufsize=0,
-            start_new_session=True,
-        )
-        assert self._process.stdout is not None  # for the type checker
-        self.pipe = self._process.stdout
-        os.set_blocking(self.pipe.fileno(), False)
-
-    def read(self) -> str | None:
-        """Read some of what the pipe holds; return the lines to show. None: it is empty now."""
-        try:
-            chunk = os.read(self.pipe.fileno(), 1 << 16)
-        except BlockingIOError:
-            return None
-        self.at_end = not chunk
-        return self.output.feed(chunk)
-
-    def status(self) -> int | None:
-        """Return exit code or minus signal, without reaping. None: it runs."""
-        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        if (found := os.waitid(os.P_PID, self._process.pid, flags)) is None:
-            return None
-        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
-
-    def is_over(self) -> bool:
-        """Whether it ended, and all that it started and that could still print."""
-        return self.at_end and self.status() is not None
-
-    def signal_group(self, signum: int) -> None:
-        """Send a signal to the process and to what it started, as far as it is left."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signum)
-
-    def reap(self) -> str:
-        """Wait for the killed process; return the last lines to show."""
-        self._process.wait()
-        shown = ""
-        # What was in the pipe, and no more: a process that left the group may write for ever.
-        for _ in range(16):
-            if self.at_end or (text := self.read()) is None:
-                break
-            shown += text
-        self.pipe.close()
-        return shown + self.output.flush()
-
-
-class _Output:
-    """What one process prints: all of it, and cut into prefixed lines as it comes."""
-
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
-        self._all = bytearray()
-        self._partial = bytearray()
-        self._next_redraw = 0.0
-
-    def feed(self, chunk: bytes) -> str:
-        """Take the next bytes, which may end anywhere; return the whole lines so far."""
-        self._all += chunk
-        self._partial += chunk
-        lines: list[bytearray] = []
-        if b"\n" in chunk:
-            *lines, self._partial = self._partial.split(b"\n")
-        # A line drawn over itself grows for as long as its progress bar runs. The last byte is
-        # left alone: it may be the first half of a line end "\r\n".
-        if (cut := self._partial.rfind(b"\r", 0, -1)) >= 0:
-            drawn = self._partial[:cut]
-            if drawn and time.monotonic() >= self._next_redraw:
-                lines.append(drawn)
-                self._next_redraw = time.monotonic() + REDRAW_SECONDS
-            del self._partial[: cut + 1]
-        return "".join(map(self._shown, lines))
-
-    def flush(self) -> str:
-        """Return the last line, if its end is missing."""
-        line, self._partial = self._partial, bytearray()
-        return self._shown(line) if line else ""
-
-    def text(self) -> str:
-        """Return all that was printed."""
-        return self._all.decode(errors="replace")
-
-    def _shown(self, line: bytearray) -> str:
-        # Of a line that was drawn over itself, what a terminal would show in the end.
-        last = line.rstrip(b"\r").rpartition(b"\r")[2]
-        return f"{self._prefix}{last.decode(errors='replace')}\n"
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tfjax_batches.launch",
@@ -482,7 +279,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # By the signal, not by a code, so that a shell script around this one stops too.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.raise_signal(signal.SIGINT)
-        return _SIGNAL_BASE + signal.SIGINT
+        return SIGNAL_BASE + signal.SIGINT
 
 
 if __name__ == "__main__":

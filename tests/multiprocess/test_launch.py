@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tfjax_batches import launch as launching
+from tfjax_batches import child_process, joining
 from tfjax_batches.errors import BatchesError, ConfigError
 from tfjax_batches.launch import initialize, launch, main
 
@@ -74,7 +74,7 @@ time.sleep(600)
 # What a program ignores its children ignore too.
 FAIL_IN_ONE_IGNORING_SIGTERM = """
 import os, signal, subprocess, sys, time
-from tfjax_batches.launch import INDEX_VARIABLE
+from tfjax_batches.joining import INDEX_VARIABLE
 
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
@@ -294,12 +294,12 @@ def test_lines_are_prefixed_and_never_mixed(capfd):
 
 def test_progress_bar_is_shown_now_and_then_and_at_its_end(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(launching.time, "monotonic", lambda: now[0])
-    output = launching._Output("[3] ")
+    monkeypatch.setattr(child_process.time, "monotonic", lambda: now[0])
+    output = child_process.Output("[3] ")
     assert output.feed(b"\r 10%") == ""
     assert output.feed(b"\r 20%") == "[3]  10%\n"
     assert output.feed(b"\r 30%") == ""
-    now[0] += launching.REDRAW_SECONDS
+    now[0] += child_process.REDRAW_SECONDS
     assert output.feed(b"\r 40%") == "[3]  30%\n"
     assert output.feed(b"\r100%\r") == ""
     assert output.feed(b"\nnext") == "[3] 100%\n"
@@ -352,7 +352,7 @@ def test_command_line_help_has_an_example(capfd):
 
 
 def test_initialize_outside_a_launch_does_nothing(monkeypatch):
-    monkeypatch.delenv(launching.ADDRESS_VARIABLE, raising=False)
+    monkeypatch.delenv(joining.ADDRESS_VARIABLE, raising=False)
     hook = sys.excepthook
     assert initialize() is False
     assert sys.excepthook is hook
