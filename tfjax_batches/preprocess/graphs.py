@@ -12,8 +12,8 @@ import tensorflow as tf
 # look-up in a fixed table, which are harmless, and cannot be asked of ops in nested functions.
 _STATEFUL = re.compile(
     # Generators of random values: all but those named Stateless… .
-    r"Random(?!.*(Grad|Dataset)).*|Stateful(?!PartitionedCall).*|Rng.*|.*CandidateSampler"
-    r"|(Anonymous)?(Random)?SeedGenerator|NonDeterministicInts|Multinomial|TruncatedNormal"
+    r"Random(?!IndexShuffle|.*(Grad|Dataset)).*|Stateful(?!PartitionedCall).*|Rng.*"
+    r"|.*CandidateSampler|(Anonymous)?(Random)?SeedGenerator|NonDeterministicInts|Multinomial|TruncatedNormal"
     r"|ParameterizedTruncatedNormal|SampleDistortedBoundingBox(V2)?|Skipgram"
     # Time, and Python that may know more than its arguments.
     r"|Timestamp|PyFunc|EagerPyFunc"

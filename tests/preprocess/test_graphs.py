@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Digests of traced functions: equal for one function, whatever was traced before."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfjax_batches.preprocess.graphs import digest_graph, stateful_ops
+
+
+def traced(function: Callable[[Any], Any]) -> Any:
+    return tf.function(function).get_concrete_function(tf.TensorSpec([], tf.int64))
+
+
+def branches(limit: int, step: int = 2) -> Callable[[Any], Any]:
+    """Return a function with parts that TensorFlow numbers: branches, loops, calls."""
+    called = tf.function(lambda x: x + limit)
+
+    def function(x: tf.Tensor) -> tf.Tensor:
+        y = tf.cond(x < limit, lambda: x + 1, lambda: called(x))
+        i = tf.constant(0, tf.int64)
+        while i < y:
+            i += step
+        return tf.reduce_sum(tf.map_fn(lambda v: v + x, tf.range(y))) + i > 3
+
+    return function
+
+
+def test_digest_of_one_function_does_not_depend_on_what_was_traced_before() -> None:
+    first, other = traced(branches(5)), traced(branches(6))
+    names = [f.signature.name for f in first.graph.as_graph_def().library.function]
+    again = traced(branches(5))
+    assert names != [f.signature.name for f in again.graph.as_graph_def().library.function]
+    assert digest_graph(first) == digest_graph(again)
+    assert digest_graph(first) != digest_graph(other)
+    assert digest_graph(first) != digest_graph(traced(branches(5, step=3)))
+
+
+def test_digest_tells_constants_and_captured_tensors_apart() -> None:
+    def of_table(values: np.ndarray) -> str:
+        table = tf.constant(values)  # too large to become a constant of the graph
+        return digest_graph(traced(lambda x: tf.gather(table, x) > 3))
+
+    table = np.arange(1000)
+    assert of_table(table) == of_table(table)
+    assert of_table(table) != of_table(table[::-1])
+    below = [digest_graph(traced(lambda x, k=k: x < k)) for k in (5, 5, 6)]
+    assert below[0] == below[1] != below[2]
+    assert digest_graph(traced(lambda x: x < 5)) != digest_graph(traced(lambda x: x <= 5))
+    assert digest_graph(traced(lambda x: x - 1)) != digest_graph(traced(lambda x: 1 - x))
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: tf.random.uniform([]), ["RandomUniform"]),
+        (lambda x: tf.cond(x > 1, lambda: tf.random.gamma([], 1.0), lambda: 1.0), ["RandomGamma"]),
+        (lambda x: tf.random.truncated_normal([], seed=1), ["TruncatedNormal"]),
+        (lambda x: tf.random.shuffle(tf.range(x)), ["RandomShuffle"]),
+        (lambda x: tf.random.categorical([[1.0, 1.0]], 1), ["Multinomial"]),
+        (lambda x: tf.random.stateless_uniform([], [0, x]), []),
+        (lambda x: tf.random.experimental.index_shuffle(x, [1, 2], np.int64(5)), []),
+    ],
+)
+def test_stateful_ops_are_those_that_may_differ_at_each_call(
+    function: Callable[[Any], Any], expected: list[str]
+) -> None:
+    assert stateful_ops(traced(function).graph) == expected
+
+
+def test_stateful_ops_of_a_generator_are_found() -> None:
+    generator = tf.random.Generator.from_seed(1)
+    assert stateful_ops(traced(lambda x: generator.uniform([])).graph)
