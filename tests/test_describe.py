@@ -92,7 +92,7 @@ def test_describe_of_no_batch_says_what_to_pass(batch: object) -> None:
 
 def copy_metadata(folder: str, target: Path) -> str:
     """Copy a prepared dataset without its data files."""
-    ignore = shutil.ignore_patterns("*.tfrecord-*", ".*.index")
+    ignore = shutil.ignore_patterns("*.tfrecord-*", ".*tfjax_batches*")
     shutil.copytree(folder, target, ignore=ignore)
     assert not list(target.rglob("*tfrecord*"))
     return os.fspath(target)

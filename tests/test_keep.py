@@ -20,8 +20,8 @@ from tests.strategies import layouts, plans
 from tfjax_batches.config import Remainder, Shuffle
 from tfjax_batches.planning.kept import KeptExamples, digest_ids
 from tfjax_batches.planning.plan import PADDING, BatchPlan
-from tfjax_batches.reading import kept_ids
-from tfjax_batches.reading.kept_ids import find_kept, kept_paths
+from tfjax_batches.preprocess import kept_ids
+from tfjax_batches.preprocess.kept_ids import find_kept, kept_paths
 from tfjax_batches.reading.reader import open_reader
 from tfjax_batches.reading.source import Source, open_source
 from tfjax_batches.reading.tfrecord import TFRecordReader
@@ -369,6 +369,18 @@ def test_predicate_may_use_tables_and_tensors(numbers_folder: str) -> None:
     assert ids_of(keep, numbers_folder) == [1, 2, 4, 9]
 
 
+def test_predicate_may_be_python_of_its_arguments(numbers_folder: str) -> None:
+    def is_long(text: bytes) -> Any:
+        return np.bool_(len(str(text)) > 1)
+
+    keep = tjb.KeepExamples(
+        lambda number: tf.numpy_function(is_long, [number], tf.bool, stateful=False),
+        features=("number",),
+        name="two digits",
+    )
+    assert ids_of(keep, numbers_folder) == list(range(10, 23))
+
+
 def raise_error(number: tf.Tensor) -> tf.Tensor:
     raise RuntimeError("no such thing")
 
@@ -387,7 +399,12 @@ def fail_at_9(number: tf.Tensor) -> tf.Tensor:
         (lambda number: [number > 1], r"'bad' returns \[<tf.Tensor.* tf\.reduce_all"),
         (lambda number: tf.stack([number, number]) > 3, r"returns bool of shape \(2,\)"),
         (lambda number: None, "'bad' returns None"),
-        (lambda number: tf.random.uniform([]) < 0.5, r"'bad' draws at random \(RandomUniform\)"),
+        (lambda number: tf.random.uniform([]) < 0.5, "'bad' holds the stateful RandomUniform"),
+        (
+            lambda number: tf.numpy_function(lambda n: n > 3, [number], tf.bool),
+            r"'bad' holds the stateful PyFunc.*stateful=False",
+        ),
+        (lambda number: number > np.random.default_rng().integers(2**40), "gives another graph"),
         (raise_error, "'bad' raised RuntimeError when it was traced: .*no such thing.*Mend"),
         (lambda: True, "'bad' raised TypeError when it was traced"),
         (fail_at_9, "'bad' fails on example 9, which is record 1 of .*is nine.* Mend the function"),

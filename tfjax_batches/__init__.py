@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from tfjax_batches.placing.sharding import data_sharding
     from tfjax_batches.planning.layout import BatchLayout
     from tfjax_batches.planning.plan import StepPlan
+    from tfjax_batches.preprocess.keep import KeepExamples
     from tfjax_batches.preprocess.registry import register_op
     from tfjax_batches.preprocess.transforms import MapBatches, MapExamples
-    from tfjax_batches.reading.keep import KeepExamples
     from tfjax_batches.replicas import check_replicas
 
 _MODULE_OF = {
@@ -58,7 +58,7 @@ _MODULE_OF = {
     "Description": "description",
     "FeatureError": "errors",
     "IteratorClosedError": "errors",
-    "KeepExamples": "reading.keep",
+    "KeepExamples": "preprocess.keep",
     "LayoutError": "errors",
     "MapBatches": "preprocess.transforms",
     "MapExamples": "preprocess.transforms",

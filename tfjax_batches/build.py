@@ -31,12 +31,12 @@ from tfjax_batches.preprocess.chain import (
     label_of,
     name_of,
 )
+from tfjax_batches.preprocess.keep import KeepExamples, check_keep
+from tfjax_batches.preprocess.kept_ids import find_kept
 from tfjax_batches.preprocess.registry import build_transforms
 from tfjax_batches.preprocess.transforms import Transform
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.destinations import check_device_features, choose_host_paths
-from tfjax_batches.reading.keep import KeepExamples, check_keep
-from tfjax_batches.reading.kept_ids import find_kept
 from tfjax_batches.reading.labels import find_label_names
 from tfjax_batches.reading.leaf import FeatureSpec
 from tfjax_batches.reading.pipeline import HOST, batch_specs

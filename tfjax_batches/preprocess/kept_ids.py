@@ -23,11 +23,11 @@ from tqdm import tqdm
 from tfjax_batches.errors import ConfigError, SplitError
 from tfjax_batches.planning.kept import KeptExamples, digest_ids
 from tfjax_batches.planning.order import Int64Array
+from tfjax_batches.preprocess.keep import KeepExamples, Predicate
 from tfjax_batches.reading.derived import derived_paths, file_key, load_derived, save_derived
 from tfjax_batches.reading.faults import explain_records
 from tfjax_batches.reading.groups import plan_group_sizes
 from tfjax_batches.reading.index import split_stem
-from tfjax_batches.reading.keep import KeepExamples, Predicate
 from tfjax_batches.reading.reader import RecordReader
 from tfjax_batches.reading.rows import UNROLL_LIMIT
 from tfjax_batches.reading.source import Source

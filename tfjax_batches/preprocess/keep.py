@@ -14,9 +14,9 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfjax_batches.errors import ConfigError, FeatureError, nearest_hint
+from tfjax_batches.preprocess.graphs import digest_graph, stateful_ops
 from tfjax_batches.reading.decode import Decoder
-from tfjax_batches.reading.graph import digest_function, random_ops
-from tfjax_batches.reading.leaf import FeatureSpec
+from tfjax_batches.reading.leaf import to_example
 from tfjax_batches.reading.rows import Row, map_rows
 from tfjax_batches.reading.source import Source
 
@@ -30,9 +30,9 @@ class KeepExamples:
     The function is called once for each example, and what it says is kept under the name, beside
     the dataset or in the user's cache folder: later runs over the same files read nothing. So a
     name stands for one function. Where its graph is another than the one that the name was used
-    for (or TensorFlow is another release), the examples are looked at again, with a warning; what
-    a graph does not show asks for another name: the content of tables and variables, and Python
-    that `tf.numpy_function` calls.
+    for (or TensorFlow is another release), the examples are looked at again, with a warning. What
+    a graph does not show asks for another name when it changes: the content of tables, and Python
+    that `tf.numpy_function(…, stateful=False)` calls.
 
     `tjb.build(keep=…)` takes it, and applies it to what TFDS decodes: before `pad_to`,
     `preprocess` and `transforms`, and whatever `features` names. (An op of `preprocess` that is
@@ -109,7 +109,8 @@ class Predicate:
 
     Raises:
         FeatureError: A feature does not exist, or is none but a dict of some.
-        ConfigError: The function cannot be traced, returns no scalar bool, or draws at random.
+        ConfigError: The function cannot be traced, returns no scalar bool, or depends on more than
+            its features.
     """
 
     def __init__(self, keep: KeepExamples, source: Source) -> None:
@@ -125,8 +126,7 @@ class Predicate:
                 )
         self.decoder = Decoder(source.features, keep.features, source.name)
         self._function = tf.function(keep.fn)
-        traced = self._trace()
-        self.digest = digest_function(traced)
+        self.digest = self._check_pure()
 
     def __call__(self, records: tf.Tensor) -> tf.Tensor:
         """Return bool[n] of serialized examples string[n]; fastest where n is static."""
@@ -153,14 +153,41 @@ class Predicate:
 
     def _arguments(self, row: Row) -> list[tf.Tensor | tf.RaggedTensor]:
         """Return what the function is given of one example."""
-        return [_plain(row[path], self.decoder.specs[path]) for path in self._keep.features]
+        specs = self.decoder.specs
+        return [to_example(row[path], specs[path]) for path in self._keep.features]
+
+    def _check_pure(self) -> str:
+        """Return the digest of the function's graph, once it is found to depend on features alone.
+
+        Tables that do not change may be looked at, though no digest tells their content.
+        """
+        traced = self._trace()
+        rule = (
+            "KeepExamples.fn says the same of an example on every process and in every run; that "
+            f"of {self._keep.name!r}"
+        )
+        if ops := stateful_ops(traced.graph):
+            raise ConfigError(
+                f"{rule} holds the stateful {', '.join(ops)}. Use a split such as 'train[:10%]', "
+                "tf.random.stateless_uniform with a seed made of the features, and "
+                "tf.numpy_function(…, stateful=False) for Python that depends on its arguments "
+                "alone."
+            )
+        digest = digest_graph(traced)
+        if digest != digest_graph(self._trace()):
+            raise ConfigError(
+                f"{rule} gives another graph each time it is traced. Values of Python's or NumPy's "
+                "random generators, of clocks and counters become constants of the graph: leave "
+                "them out of the function."
+            )
+        return digest
 
     def _trace(self) -> Any:
-        """Trace the function for one example, and check what it does."""
+        """Trace the function for one example, and check what it returns."""
         name = self._keep.name
-        signature = [_row_signature(self.decoder.specs[path]) for path in self._keep.features]
+        signature = [self.decoder.specs[path].example_signature for path in self._keep.features]
         try:
-            traced = self._function.get_concrete_function(*signature)
+            traced = tf.function(self._keep.fn).get_concrete_function(*signature)
         # Whatever the user's code raises.
         except Exception as error:
             raise ConfigError(
@@ -176,28 +203,4 @@ class Predicate:
                 f"KeepExamples.fn returns a scalar bool, True to keep; that of {name!r} returns "
                 f"{shown}. Compare with a value, or reduce with tf.reduce_any or tf.reduce_all."
             )
-        if drawn := random_ops(traced):
-            raise ConfigError(
-                "KeepExamples.fn says the same of an example on every process and in every run; "
-                f"that of {name!r} draws at random ({', '.join(drawn)}). Use a split such as "
-                "'train[:10%]', or tf.random.stateless_uniform with a seed made of the features."
-            )
         return traced
-
-
-def _row_signature(spec: FeatureSpec) -> tf.TensorSpec | tf.RaggedTensorSpec:
-    """Return what the function is given of a feature."""
-    dtype = tf.string if spec.is_string else tf.as_dtype(spec.dtype)
-    if spec.nested_sequences == 0:
-        return tf.TensorSpec(spec.shape, dtype)
-    ragged_rank = max(dim for dim, size in enumerate(spec.shape) if size is None)
-    return tf.RaggedTensorSpec(spec.shape, dtype, ragged_rank=ragged_rank)
-
-
-def _plain(value: tf.Tensor | tf.RaggedTensor, spec: FeatureSpec) -> tf.Tensor | tf.RaggedTensor:
-    """Return one example's feature as TFDS gives it: dense but for nested sequences."""
-    if spec.nested_sequences > 0:
-        return value
-    if isinstance(value, tf.RaggedTensor):
-        value = value.to_tensor()
-    return tf.ensure_shape(value, spec.shape)
