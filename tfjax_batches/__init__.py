@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         FeatureError,
         IteratorClosedError,
         LayoutError,
+        MissingPackageError,
         RecordError,
         ReplicaMismatchError,
         SplitError,
@@ -41,10 +42,12 @@ if TYPE_CHECKING:
     from tfjax_batches.placing.sharding import data_sharding
     from tfjax_batches.planning.layout import BatchLayout
     from tfjax_batches.planning.plan import StepPlan
+    from tfjax_batches.plot_layout import plot_layout
     from tfjax_batches.preprocess.keep import KeepExamples
     from tfjax_batches.preprocess.registry import register_op
     from tfjax_batches.preprocess.transforms import MapBatches, MapExamples
     from tfjax_batches.replicas import check_replicas
+    from tfjax_batches.show import show
 
 _MODULE_OF = {
     "AgreementError": "errors",
@@ -62,6 +65,7 @@ _MODULE_OF = {
     "LayoutError": "errors",
     "MapBatches": "preprocess.transforms",
     "MapExamples": "preprocess.transforms",
+    "MissingPackageError": "errors",
     "RecordError": "errors",
     "Remainder": "config",
     "ReplicaMismatchError": "errors",
@@ -80,8 +84,10 @@ _MODULE_OF = {
     "dry_run": "dry_run",
     "gather_examples": "evaluation",
     "masked_mean": "evaluation",
+    "plot_layout": "plot_layout",
     "register_op": "preprocess.registry",
     "sharding_from_flags": "flags",
+    "show": "show",
 }
 
 __all__ = [
@@ -100,6 +106,7 @@ __all__ = [
     "LayoutError",
     "MapBatches",
     "MapExamples",
+    "MissingPackageError",
     "RecordError",
     "Remainder",
     "ReplicaMismatchError",
@@ -118,8 +125,10 @@ __all__ = [
     "dry_run",
     "gather_examples",
     "masked_mean",
+    "plot_layout",
     "register_op",
     "sharding_from_flags",
+    "show",
 ]
 
 

@@ -34,14 +34,7 @@ def describe(batch: Mapping[str, Any]) -> Description:
           feature  array        spec  bytes  of them here
           tokens   int32[4, 8]        128 B         128 B
     """
-    arrays = dict(_leaves(batch)) if isinstance(batch, Mapping) else {"": batch}
-    for path, array in arrays.items():
-        if not hasattr(array, "shape") or not hasattr(array, "dtype"):
-            what = f"{path!r} is" if path else "this is"
-            raise ConfigError(
-                f"A batch is a nested dict of arrays; {what} a {type(array).__name__}. "
-                "Pass what the iterator gave; loaders and layouts have a describe() of their own."
-            )
+    arrays = batch_leaves(batch)
     rows = {array.shape[0] for path, array in arrays.items() if array.shape and path[:5] != "_host"}
     title = f"A batch of {count_text(rows.pop(), 'row')}" if len(rows) == 1 else "A batch"
     table = Table(
@@ -58,6 +51,23 @@ def describe(batch: Mapping[str, Any]) -> Description:
         ),
     )
     return Description(title, (table,))
+
+
+def batch_leaves(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays of a batch by path.
+
+    Raises:
+        ConfigError: It is no nested dict of arrays.
+    """
+    arrays = dict(_leaves(batch)) if isinstance(batch, Mapping) else {"": batch}
+    for path, array in arrays.items():
+        if not hasattr(array, "shape") or not hasattr(array, "dtype"):
+            what = f"{path!r} is" if path else "this is"
+            raise ConfigError(
+                f"A batch is a nested dict of arrays; {what} a {type(array).__name__}. "
+                "Pass what the iterator gave; loaders and layouts have a describe() of their own."
+            )
+    return arrays
 
 
 def describe_loader(loader: "BatchLoader") -> Description:

@@ -15,6 +15,7 @@ Each is also the builtin that a caller would expect, so `except ValueError` work
     ├── StateError            (ValueError)           a saved state that this run cannot go on from
     ├── ReplicaMismatchError  (ValueError)           replicas of one array that are not equal
     ├── IteratorClosedError   (RuntimeError)         `next` after `close`
+    ├── MissingPackageError   (ImportError)          an optional package is not installed
     └── UnsupportedError      (NotImplementedError)  what this version cannot do
 
 A message has three parts: the rule, the values with their names, and the mend.
@@ -70,6 +71,10 @@ class ReplicaMismatchError(BatchesError, ValueError):
 
 class IteratorClosedError(BatchesError, RuntimeError):
     """A batch was asked of an iterator that is closed."""
+
+
+class MissingPackageError(BatchesError, ImportError):
+    """Asked for something that takes a package which is not installed."""
 
 
 class UnsupportedError(BatchesError, NotImplementedError):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
+import tfjax_batches
 from tfjax_batches.description import Description, Table, facts
 from tfjax_batches.errors import LayoutError, nearest_hint
 from tfjax_batches.planning.order import Int64Array
@@ -31,6 +32,7 @@ from tfjax_batches.planning.wording import (
 
 if TYPE_CHECKING:
     import jax
+    from matplotlib.figure import Figure
 
 _GROUPS_SHOWN = 8
 _MOST_DEVICES = 2**24
@@ -203,6 +205,15 @@ class BatchLayout:
         """Return the number of rows that a process holds."""
         return len(self._chunks(process_index)) * self.global_batch_size // self._chunk_count
 
+    def device_rows(self) -> Int64Array:
+        """Return the first row and the one after the last of each device, int64[devices, 2].
+
+        Devices are in row-major mesh order; features with a spec of their own are left out.
+        """
+        size = self.global_batch_size // self._split_of(self.data_axes)
+        starts = self._slice_of_device(self.data_axes) * size
+        return np.stack([starts, starts + size], axis=1)
+
     @functools.cached_property
     def replica_groups(self) -> tuple[tuple[int, ...], ...]:
         """Processes that hold equal rows, in order of their first row."""
@@ -248,6 +259,11 @@ class BatchLayout:
 
     def _repr_html_(self) -> str:
         return self.describe()._repr_html_()
+
+    def plot(self) -> "Figure":
+        """Draw which rows stand on which device; see `tfjax_batches.plot_layout`."""
+        # By way of the package, which loads matplotlib no earlier than now.
+        return tfjax_batches.plot_layout(self)
 
     @functools.cached_property
     def _chunk_count(self) -> int:
