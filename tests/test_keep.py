@@ -190,6 +190,27 @@ def test_complementary_splits_keep_ids_of_the_split(numbers_folder: str) -> None
     assert ids_of(KEEP, numbers_folder) == KEPT
 
 
+def test_transforms_see_kept_examples_alone(numbers_folder: str) -> None:
+    """Padding too is made of one of them: a transform need not bear what was left out."""
+
+    def refuse_small(example: dict[str, Any]) -> dict[str, Any]:
+        with tf.control_dependencies([tf.debugging.assert_greater(example["number"], np.int64(4))]):
+            return {**example, "number": example["number"] * 2}
+
+    keep = tjb.KeepExamples(lambda number: number > 4, features=("number",), name="above 4")
+    loader = tjb.build(
+        numbers_folder,
+        global_batch_size=8,
+        num_epochs=1,
+        remainder="pad",
+        transforms=[tjb.MapExamples(refuse_small)],
+        keep=keep,
+    )
+    with iter(loader) as batches:
+        numbers = np.concatenate([np.asarray(b["number"])[np.asarray(b["_mask"])] for b in batches])
+    assert sorted(numbers.tolist()) == [2 * number for number in range(5, 23)]
+
+
 def test_describe_tells_how_many_are_kept(numbers_folder: str) -> None:
     loader = tjb.build(numbers_folder, global_batch_size=4, num_epochs=1, keep=KEEP)
     assert "9 of 23 examples (kept by thirds)" in str(loader.describe())

@@ -50,7 +50,7 @@ def explain_transform_failure(
                 return TransformError(
                     f"A transform has a value for every example; {stage.label} fails on {stored}: "
                     f"{_reason(error.message)} Mend the transform, or leave the example "
-                    "out by the split. "
+                    "out by the split, or with keep=tjb.KeepExamples(…). "
                     f"(Step {step} on process {process_index}.)"
                 )
     return None
