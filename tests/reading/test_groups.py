@@ -34,12 +34,25 @@ class FakeReader:
     mean_record_bytes=st.floats(1, 1e7),
     most_rows=st.integers(1, 300),
     group_size=st.none() | st.integers(1, 6000),
+    rows_together=st.integers(1, 40),
 )
 def test_plan_group_sizes_cover_all_rows_and_keep_the_limits(
-    rows: int, mean_record_bytes: float, most_rows: int, group_size: int | None
+    rows: int,
+    mean_record_bytes: float,
+    most_rows: int,
+    group_size: int | None,
+    rows_together: int,
 ) -> None:
-    sizes = plan_group_sizes(rows, mean_record_bytes, most_rows=most_rows, group_size=group_size)
-    assert 1 <= sizes.steps * sizes.group_rows <= (group_size or most_rows)
+    rows *= rows_together
+    sizes = plan_group_sizes(
+        rows,
+        mean_record_bytes,
+        most_rows=most_rows,
+        group_size=group_size,
+        rows_together=rows_together,
+    )
+    assert 1 <= sizes.steps * sizes.group_rows <= max(group_size or most_rows, rows_together)
+    assert sizes.group_rows % rows_together == 0
     assert sizes.steps == 1 or sizes.group_rows == rows
     assert (sizes.count - 1) * sizes.group_rows < rows <= sizes.count * sizes.group_rows
     if sizes.are_equal:

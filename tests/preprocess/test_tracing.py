@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a transform must not be is told before any data is read, with its name."""
+
+import functools
+import itertools
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfjax_batches as tjb
+from tests.made_datasets import make_numbers
+from tfjax_batches.errors import BatchesError, ConfigError, FeatureError
+from tfjax_batches.preprocess.chain import Chain, build_chain
+from tfjax_batches.reading.leaf import FeatureSpec
+
+SPECS = {
+    "label": FeatureSpec(shape=(), dtype=np.dtype(np.int64)),
+    "nested/x": FeatureSpec(shape=(3,), dtype=np.dtype(np.float32)),
+    "words": FeatureSpec(shape=(None,), dtype=np.dtype(object)),
+}
+GENERATOR = tf.random.Generator.from_seed(1)
+VARIABLE = tf.Variable(1.0)
+SHIFTS = [tf.constant([1.0, 2.0, 3.0]), tf.constant([1.0, 2.0, 4.0])]
+COUNTER = itertools.count()
+CALLS: list[int] = []
+CALL_COUNT = 0
+NUMPY_RANDOM = np.random.default_rng(0)
+
+Features = dict[str, Any]
+
+
+def chain_of(*transforms: Any) -> Chain:
+    return build_chain(transforms, SPECS)
+
+
+def with_x(change: Callable[[Any], Any]) -> Callable[[Features], Features]:
+    """Return a function named `touch` that changes nested/x."""
+
+    def touch(features: Features) -> Features:
+        return {**features, "nested": {"x": change(features["nested"]["x"])}}
+
+    return touch
+
+
+def error_of(transform: Any, kind: type[BatchesError]) -> str:
+    with pytest.raises(kind) as caught:
+        chain_of(tjb.MapBatches(lambda batch: batch, name="first"), transform)
+    return str(caught.value)
+
+
+STATEFUL = {
+    "random op": (lambda x: x + tf.random.uniform([3]), "RandomUniform"),
+    "seeded random op": (lambda x: x + tf.random.normal([3], seed=3), "RandomStandardNormal"),
+    "generator": (lambda x: x + GENERATOR.normal([3]), "StatefulStandardNormal|Rng|Resource"),
+    "shuffle": (tf.random.shuffle, "RandomShuffle"),
+    "image op": (lambda x: tf.image.random_flip_left_right(x[None, :, None])[0, :, 0], "Random"),
+    "variable": (lambda x: x * VARIABLE, "ReadVariableOp"),
+    "py_function": (lambda x: tf.ensure_shape(tf.py_function(np.sin, [x], tf.float32), [3]), "Py"),
+    "numpy_function": (
+        lambda x: tf.ensure_shape(tf.numpy_function(np.sin, [x], tf.float32), [3]),
+        "PyFunc",
+    ),
+    "time": (lambda x: x + tf.cast(tf.timestamp(), tf.float32), "Timestamp"),
+    "map_fn": (lambda x: tf.map_fn(lambda v: v * tf.random.uniform([]), x), "RandomUniform"),
+    "cond": (
+        lambda x: tf.cond(x[0] > 0, lambda: x, lambda: x + tf.random.uniform([3])),
+        "RandomUniform",
+    ),
+    "tf.function": (
+        lambda x: x + tf.function(lambda: tf.function(tf.random.uniform)([3]))(),
+        "RandomUniform",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_build_chain_stateful_op_is_named_however_deep(name: str) -> None:
+    change, op = STATEFUL[name]
+    message = error_of(tjb.MapExamples(with_x(change)), ConfigError)
+    assert "A transform depends on its features and its seed" in message
+    assert "2. touch holds the stateful " in message
+    assert any(each in message for each in op.split("|"))
+    assert "tf.random.stateless_* with the seed of random=True" in message
+
+
+def checked(x: Any) -> Any:
+    tf.debugging.assert_non_negative(x)
+    tf.print("x", x)
+    return tf.debugging.check_numerics(x, "x")
+
+
+TABLE = tf.lookup.StaticHashTable(
+    tf.lookup.KeyValueTensorInitializer([0, 1], [1.0, 2.0], tf.int64, tf.float32), 0.0
+)
+STATELESS = {
+    "assert and print": checked,
+    "numpy": lambda x: tf.ensure_shape(
+        tf.numpy_function(np.sin, [x], tf.float32, stateful=False), [3]
+    ),
+    "fixed table": lambda x: x + TABLE.lookup(tf.cast(x, tf.int64)),
+    "constant": lambda x, shift=SHIFTS[0]: x + shift,
+    "loop": lambda x: tf.while_loop(lambda v: v[0] < 3, lambda v: (v + 1,), (x,))[0],
+    "stateless random": lambda x: x + tf.random.stateless_normal([3], (1, 2)),
+    "distorted box": lambda x: (
+        x
+        + tf.image.stateless_sample_distorted_bounding_box(
+            [8, 8, 3], tf.constant([[[0.0, 0.0, 1.0, 1.0]]]), (1, 2)
+        )[2][0, 0, 0]
+    ),
+    "tf.function": tf.function(lambda x: tf.map_fn(lambda v: v * 2, x)),
+}
+
+
+@pytest.mark.parametrize("name", STATELESS)
+def test_build_chain_takes_ops_that_depend_on_their_inputs_alone(name: str) -> None:
+    chain = chain_of(tjb.MapExamples(with_x(STATELESS[name])))
+    assert chain.specs == SPECS
+    again = chain_of(tjb.MapExamples(with_x(STATELESS[name])))
+    assert chain.digest == again.digest
+
+
+def test_digest_tells_graphs_and_captured_values_apart() -> None:
+    digests = {
+        chain_of(tjb.MapExamples(with_x(change), name="same")).digest
+        for change in (
+            lambda x: x + 1,
+            lambda x: x + 2,
+            lambda x: x * 1,
+            lambda x, shift=SHIFTS[0]: x + shift,
+            lambda x, shift=SHIFTS[1]: x + shift,
+            lambda x: tf.map_fn(lambda v: v + 1, x),
+            lambda x: tf.map_fn(lambda v: v + 2, x),
+            lambda x: tf.cond(x[0] > 0, lambda: x, lambda: x + 1),
+            lambda x: tf.cond(x[0] > 0, lambda: x + 1, lambda: x),
+        )
+    }
+    assert len(digests) == 9
+
+
+def count_up(x: Any) -> Any:
+    global CALL_COUNT
+    CALL_COUNT += 1
+    return x
+
+
+def append(x: Any) -> Any:
+    CALLS.append(1)
+    return x
+
+
+class Counter:
+    """A callable that counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, features: Features) -> Features:
+        self.calls += 1
+        return features
+
+
+def test_build_chain_python_side_effects_are_named() -> None:
+    seen: dict[int, Any] = {}
+    noted: set[int] = set()
+    last = [0]
+
+    def keep(features: Features) -> Features:
+        seen[len(seen)] = features
+        return features
+
+    def note(noted: set[int], features: Features) -> Features:
+        noted.add(len(noted))
+        return features
+
+    def assign(features: Features) -> Features:
+        last[0] += 1
+        return features
+
+    for fn, name in [
+        (with_x(append), "CALLS"),
+        (with_x(count_up), "CALL_COUNT"),
+        (keep, "seen"),
+        (functools.partial(note, noted), "'0'"),
+        (assign, "last"),
+        (Counter(), "calls"),
+    ]:
+        message = error_of(tjb.MapExamples(fn), ConfigError)
+        assert "and changes nothing else; 2. " in message
+        assert name in message
+        assert "leave this out of the function" in message
+
+
+def test_build_chain_values_of_python_as_constants_are_found() -> None:
+    for change in (
+        lambda x: x * NUMPY_RANDOM.random(),
+        lambda x: x * np.random.rand(),  # noqa: NPY002
+        lambda x: x * random.random(),
+        lambda x: x + time.perf_counter() % 1,
+        lambda x: x + float(next(COUNTER)),
+        lambda x: tf.map_fn(lambda v: v * NUMPY_RANDOM.random(), x),
+    ):
+        message = error_of(tjb.MapBatches(with_x(change)), ConfigError)
+        assert "2. touch gives another graph each time it is traced" in message
+
+
+def test_build_chain_reading_and_caching_outside_is_no_side_effect() -> None:
+    cache: dict[str, Any] = {}
+    scales = {"x": 2.0}
+
+    def scaled(features: Features) -> Features:
+        if "mean" not in cache:
+            cache["mean"] = np.float32(1.0)
+        x = (features["nested"]["x"] - cache["mean"]) * scales["x"]
+        return {**features, "nested": {"x": x}}
+
+    assert chain_of(tjb.MapExamples(scaled)).specs == SPECS
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        (lambda x: x[:2], "of 7 rows 2. touch leaves 2 in 'nested/x'"),
+        (lambda x: tf.reduce_mean(x), "leaves none in 'nested/x'"),
+        (lambda x: tf.boolean_mask(x, x[:, 0] > 0), "leaves an unknown number in 'nested/x'"),
+        (lambda x: tf.transpose(x), "leaves 3 in 'nested/x'"),
+        (lambda x: tf.repeat(x, 2, axis=0), "leaves 14 in 'nested/x'"),
+    ],
+)
+def test_build_chain_changed_batch_dim_is_named(change: Callable[[Any], Any], left: str) -> None:
+    message = error_of(tjb.MapBatches(with_x(change)), FeatureError)
+    assert "A transform keeps the rows of its batch" in message
+    assert left in message
+
+
+def lose_shape(x: Any) -> Any:
+    return tf.numpy_function(np.sin, [x], tf.float32, stateful=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "what"),
+    [
+        (tjb.MapExamples, lose_shape, "gives 'nested/x' a shape of unknown rank"),
+        (tjb.MapBatches, lose_shape, "gives 'nested/x' a shape of unknown rank"),
+        (
+            tjb.MapBatches,
+            lambda x: tf.ensure_shape(lose_shape(x), [7, None]),
+            "gives 'nested/x' the shape (7, None)",
+        ),
+    ],
+)
+def test_build_chain_unknown_shape_is_named(
+    kind: Any, change: Callable[[Any], Any], what: str
+) -> None:
+    message = error_of(kind(with_x(change)), FeatureError)
+    assert "A feature's shape is known before any data is read; 2. touch " + what in message
+    assert "tf.ensure_shape" in message
+
+
+@pytest.mark.parametrize(
+    ("result", "what"),
+    [
+        (None, "2. fn returns NoneType"),
+        ([1.0], "2. fn returns list"),
+        ({}, "2. fn returns none"),
+        ({"a": {}}, "2. fn returns none"),
+        ({"a/b": 1.0}, "got 'a/b'. Rename it, or nest dicts. (2. fn returns it.)"),
+        ({3: 1.0}, "got 3."),
+        ({"_id": 1.0}, "2. fn returns _id"),
+        ({"_host": {"x": 1.0}}, "2. fn returns _host/x"),
+        ({"a": None}, "2. fn gives 'a' a NoneType"),
+        ({"a": object()}, "2. fn gives 'a' a object"),
+        ({"a": [[1.0], [2.0, 3.0]]}, "2. fn gives 'a' a list"),
+    ],
+)
+def test_build_chain_result_that_is_no_batch_is_named(result: Any, what: str) -> None:
+    def fn(features: Features) -> Any:
+        return result
+
+    message = error_of(tjb.MapExamples(fn), FeatureError)
+    assert what in message
+
+
+def test_build_chain_failing_function_keeps_its_traceback() -> None:
+    def bug(features: Features) -> Features:
+        return {**features, "y": features["z"]}
+
+    def refuse(features: Features) -> Features:
+        raise FeatureError("Only images are flipped; got words. Name one.")
+
+    for fn, kind in ((bug, ConfigError), (refuse, FeatureError)):
+        with pytest.raises(kind) as caught:
+            chain_of(tjb.MapExamples(fn))
+        assert f"1. {fn.__name__} was given label: int64, nested/x: float32 of shape (3,)" in str(
+            caught.value
+        )
+        assert caught.value.__cause__ is not None
+        assert Path(__file__).name in str(caught.value.__cause__)
+    assert "Only images are flipped; got words. Name one." in str(caught.value)
+
+
+def test_build_chain_ragged_results_are_ragged_all_the_way() -> None:
+    def grid(features: Features) -> Features:
+        ragged = tf.RaggedTensor.from_tensor(features["nested"]["x"][:, :, None], ragged_rank=2)
+        return {**features, "grid": ragged}
+
+    message = error_of(tjb.MapBatches(grid), FeatureError)
+    assert "2. grid gives 'grid' the shape (7, None, None) with ragged_rank=2" not in message
+    assert "gives 'grid' the shape" in message
+    kept = chain_of(tjb.MapBatches(lambda b: {"again": b["words"], "upper": b["words"]}))
+    assert kept.specs == {"again": SPECS["words"], "upper": SPECS["words"]}
+
+
+def test_build_chain_batch_size_in_the_graph_is_found_when_groups_have_another() -> None:
+    def widen(batch: Features) -> Features:
+        return {"x": tf.zeros([batch["label"].shape[0], batch["label"].shape[0]])}
+
+    (stage,) = chain_of(tjb.MapBatches(widen)).stages
+    batch = {path: tf.zeros([2, 3]) for path in ("nested/x",)}
+    batch |= {"label": tf.zeros([2], tf.int64), "words": tf.ragged.constant([["a"], []])}
+    with pytest.raises(FeatureError, match=r"any number of rows; 1\. widen gives 'x' as .*\(2,\)"):
+        stage(batch, tf.zeros([2, 0, 2], tf.int32))
+
+
+def test_build_finds_faults_of_transforms_before_any_read(tmp_path: Path) -> None:
+    folder = Path(make_numbers(tmp_path, 8))
+    for file in folder.glob("*.tfrecord*"):
+        file.unlink()
+    fn = with_x(lambda x: x)
+    with pytest.raises(tjb.ConfigError, match=r"1\. touch was given .* and failed: KeyError"):
+        tjb.build(str(folder), global_batch_size=8, transforms=[tjb.MapExamples(fn)])
+
+
+@pytest.mark.parametrize(
+    ("transforms", "text"),
+    [
+        (tjb.MapExamples(dict), r"transforms is a list of transforms; got MapExamples"),
+        ("flip_lr", r"transforms is a list of transforms; got 'flip_lr'"),
+        ([dict], r"transforms\[0\] is <class 'dict'>\. Write transforms=\[tjb\.MapExamples"),
+    ],
+)
+def test_build_transforms_of_another_kind_are_refused(
+    numbers_folder: str, transforms: Any, text: str
+) -> None:
+    with pytest.raises(tjb.ConfigError, match=text):
+        tjb.build(numbers_folder, global_batch_size=8, transforms=transforms)
+
+
+def test_transforms_check_their_own_fields() -> None:
+    for kind in (tjb.MapExamples, tjb.MapBatches):
+        with pytest.raises(ConfigError, match=r"takes a function of TensorFlow; got 3"):
+            kind(3)
+    with pytest.raises(ConfigError, match=r"rows_together counts rows, at least 1; got 0"):
+        tjb.MapBatches(dict, rows_together=0)
