@@ -12,7 +12,6 @@ import pytest
 from absl import flags
 
 import tfjax_batches as tjb
-from tfjax_batches.flags import _field_docs
 
 FIELDS = {field.name for field in dataclasses.fields(tjb.BatchConfig)}
 
@@ -79,7 +78,7 @@ def test_program_tells_of_wrong_flags_in_one_line_and_of_all_in_its_help(tmp_pat
 def test_flags_are_those_of_the_fields_with_their_docs_and_defaults() -> None:
     values = parsed()
     assert set(values) - {"help", "helpfull", "helpshort", "helpxml"} >= FIELDS
-    assert _field_docs().keys() == FIELDS
+    assert all(values[name].help for name in FIELDS)
     assert values["seed"].help == "Seed of the order, 0 <= seed < 2**63. Equal on all processes."
     assert tjb.batch_config_from_flags(flag_values=values) == tjb.BatchConfig()
 

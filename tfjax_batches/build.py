@@ -93,7 +93,7 @@ def build(
     """
     checked, keep = run_together(lambda: (config_from(config, fields), check_keep(keep)))
     check_agreement(_config_facts(checked) | _keep_facts(keep))
-    _hide_accelerators_from_tensorflow()
+    hide_accelerators_from_tensorflow()
     builder = _open(checked)
     loader, source = run_together(
         lambda: _build_alone(checked, builder, sharding, feature_shardings, transforms)
@@ -311,7 +311,7 @@ def _data_facts(loader: BatchLoader, source: Source) -> dict[str, Any]:
     return facts
 
 
-def _hide_accelerators_from_tensorflow() -> None:
+def hide_accelerators_from_tensorflow() -> None:
     """Leave the accelerators to JAX: TensorFlow would take most of their memory."""
     for kind in ("GPU", "TPU"):
         if not tf.config.list_physical_devices(kind):

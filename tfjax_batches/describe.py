@@ -42,7 +42,7 @@ def describe(batch: Mapping[str, Any]) -> Description:
         rows=tuple(
             (
                 path,
-                _array_text(array.dtype, array.shape),
+                array_text(array.dtype, array.shape),
                 _spec_of(array),
                 bytes_text(_bytes_of(array.dtype, array.shape)),
                 bytes_text(_local_bytes(array)),
@@ -78,7 +78,7 @@ def describe_loader(loader: "BatchLoader") -> Description:
         order=_order_text(config),
         steps=_steps_text(plan),
         remainder=_remainder_text(plan),
-        preprocess=config.preprocess,
+        transforms="; ".join(loader.transform_names),
     )
     rows = layout.describe()
     return Description(
@@ -128,7 +128,7 @@ def _features_table(loader: "BatchLoader") -> Table:
     on_devices = (
         (
             path,
-            _array_text(spec.dtype, spec.shape),
+            array_text(spec.dtype, spec.shape),
             _spec_of(spec),
             _shape_text(spec.sharding.shard_shape(spec.shape)),
             bytes_text(_bytes_of(spec.dtype, spec.shape)),
@@ -185,7 +185,8 @@ def _spec_of(array: Any) -> str:
     return "" if spec is None else spec_text(tuple(spec))
 
 
-def _array_text(dtype: Any, shape: tuple[int, ...]) -> str:
+def array_text(dtype: Any, shape: tuple[int, ...]) -> str:
+    """Return dtype and shape, as in `float32[64, 3]`."""
     return f"{np.dtype(dtype).name}{_shape_text(shape)}"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow_datasets as tfds
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
-from tfjax_batches.build import make_loader
+from tfjax_batches.build import hide_accelerators_from_tensorflow, make_loader
 from tfjax_batches.config import BatchConfig, config_from
 from tfjax_batches.errors import ConfigError
 from tfjax_batches.loader import BatchLoader
@@ -58,6 +58,7 @@ def dry_run(
             "Leave it out, or make the layout with it."
         )
     checked = config_from(config, {**fields, "global_batch_size": rows})
+    hide_accelerators_from_tensorflow()
     builder = open_builder(checked.dataset, checked.data_dir)
     if checked.prepare:
         prepare(builder)

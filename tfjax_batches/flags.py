@@ -5,11 +5,7 @@ The flags are made of the fields of `BatchConfig`, with its types, defaults and 
 that there is one place for them. Nothing is defined on import.
 """
 
-import dataclasses
-import enum
-import inspect
 import math
-import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -19,14 +15,15 @@ import numpy as np
 from absl import flags
 from jax.sharding import Mesh, NamedSharding
 
-from tfjax_batches.config import BatchConfig, settle
+from tfjax_batches.config import BatchConfig
 from tfjax_batches.errors import ConfigError, LayoutError, nearest_hint
+from tfjax_batches.field_text import FieldText, field_texts, parse_names, write_text
 from tfjax_batches.placing.sharding import data_sharding
 from tfjax_batches.planning.mesh import parse_axes, parse_mesh_shape
 
 _MESH = "mesh"
 _DATA_AXES = "data_axes"
-_FIELDS = {field.name: field for field in dataclasses.fields(BatchConfig)}
+_FIELDS = {field.name: field for field in field_texts()}
 
 
 def define_batch_flags(prefix: str = "", flag_values: flags.FlagValues = flags.FLAGS) -> None:
@@ -55,16 +52,9 @@ def define_batch_flags(prefix: str = "", flag_values: flags.FlagValues = flags.F
 
         app.run(main)  # --dataset=mnist --global_batch_size=256 --mesh=data=-1,model=2
     """
-    docs = _field_docs()
-    for name, field in _FIELDS.items():
-        flag = f"{prefix}{name}"
-        if _is_ours(flag, flag_values):
-            continue
-        default = field.default
-        if default is dataclasses.MISSING:
-            default = None  # the field's own default is used: it is mutable
-        _define(_parser_of(field), flag, default, docs.get(name, ""), flag_values)
-        flags.register_validator(flag, _field_check(name), flag_values=flag_values)
+    for field in _FIELDS.values():
+        if not _is_ours(f"{prefix}{field.name}", flag_values):
+            _define_field(field, f"{prefix}{field.name}", flag_values)
     _define_mesh_flags(flag_values)
 
 
@@ -106,89 +96,48 @@ def sharding_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> NamedSha
     return data_sharding(mesh, _value_of(_DATA_AXES, "", flag_values))
 
 
-class _FieldParser(flags.ArgumentParser[Any]):
-    """Parses the text of a flag as what its field holds.
+class _TextParser(flags.ArgumentParser[Any]):
+    """Parses the text of a flag; what is no text, such as a default, is a value already.
 
     Args:
         parse: Makes a value of a text, or raises ValueError.
-        described: What a text must be, for `--help` and messages.
-        optional: Whether `none` means None.
+        described: What a text must be, for `--help`.
     """
 
-    def __init__(self, parse: Callable[[str], Any], described: str, optional: bool) -> None:
-        self.syntactic_help = described + (", or none" if optional else "")
+    def __init__(self, parse: Callable[[str], Any], described: str) -> None:
+        self.syntactic_help = described
         self._parse = parse
-        self._optional = optional
 
     def parse(self, argument: Any) -> Any:
-        """Return the value of a text; what is no text, such as a default, is a value already."""
-        if not isinstance(argument, str):
-            return argument
-        if self._optional and argument.lower() == "none":
-            return None
-        try:
-            return self._parse(argument)
-        except ValueError as error:
-            raise ValueError(f"expected {self.syntactic_help}") from error
+        """Return the value of a text."""
+        return self._parse(argument) if isinstance(argument, str) else argument
 
     def flag_type(self) -> str:
         """Return what `--help` calls the type."""
         return self.syntactic_help
 
 
-class _FieldSerializer(flags.ArgumentSerializer[Any]):
+class _TextSerializer(flags.ArgumentSerializer[Any]):
     """Writes values as they are parsed, so that a program's flags can be saved and read again."""
 
     def serialize(self, value: Any) -> str:
         """Return the text of a value."""
-        if isinstance(value, dict):
-            return ",".join(f"{path}={length}" for path, length in value.items())
-        if isinstance(value, tuple | list):
-            return ",".join(value)
-        return str(value)
+        return write_text(value)
 
 
-def _parser_of(field: dataclasses.Field[Any]) -> flags.ArgumentParser[Any]:
-    optional = type(None) in getattr(field.type, "__args__", ())
-    kinds = [kind for kind in getattr(field.type, "__args__", ()) if kind is not type(None)]
-    kind = kinds[0] if optional else field.type
-    if isinstance(field.default, enum.Enum):
-        return flags.EnumParser([member.value for member in type(field.default)])
-    if kind is bool:
-        return flags.BooleanParser()
-    if kind is int:
-        return _FieldParser(int, "an integer", optional)
-    if kind is float:
-        return _FieldParser(float, "a number", optional)
-    if kind is str:
-        return _FieldParser(str, "a string", optional)
-    if kind == tuple[str, ...]:
-        return _FieldParser(_parse_names, "names separated by commas", optional)
-    return _FieldParser(_parse_lengths, "lengths such as objects/bbox=16,words=8", optional)
-
-
-def _parse_names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _parse_lengths(text: str) -> dict[str, int]:
-    pairs = (part.rpartition("=") for part in _parse_names(text))
-    return {path.strip(): int(length) for path, _, length in pairs}
-
-
-def _define(
-    parser: flags.ArgumentParser[Any],
-    name: str,
-    default: Any,
-    doc: str,
-    flag_values: flags.FlagValues,
-) -> None:
-    if isinstance(parser, flags.BooleanParser):
-        flags.DEFINE_boolean(name, default, doc, flag_values)
-    elif isinstance(parser, flags.EnumParser):
-        flags.DEFINE_enum(name, default.value, parser.enum_values, doc, flag_values)
+def _define_field(field: FieldText, name: str, flag_values: flags.FlagValues) -> None:
+    if field.is_bool:
+        flags.DEFINE_boolean(name, field.default, field.doc, flag_values)
+    elif field.choices:
+        flags.DEFINE_enum(name, field.default, field.choices, field.doc, flag_values)
     else:
-        flags.DEFINE(parser, name, default, doc, flag_values, _FieldSerializer())
+        parser = _TextParser(field.parse, field.described)
+        flags.DEFINE(parser, name, field.default, field.doc, flag_values, _TextSerializer())
+    flags.register_validator(name, _field_check(field), flag_values=flag_values)
+    _show_in_help(name, flag_values)
+
+
+def _show_in_help(name: str, flag_values: flags.FlagValues) -> None:
     # `--help` tells of the flags of the program itself alone.
     flag_values.register_key_flag_for_module(sys.argv[0], flag_values[name])
 
@@ -196,21 +145,23 @@ def _define(
 def _define_mesh_flags(flag_values: flags.FlagValues) -> None:
     if _is_ours(_MESH, flag_values):
         return
-    _define(
-        _FieldParser(str, "axes with sizes", optional=False),
+    flags.DEFINE_string(
         _MESH,
         "data=-1",
         "Mesh axes and sizes in order, such as data=4,model=2; one size may be -1: all devices "
         "that are left.",
         flag_values,
     )
-    _define(
-        _FieldParser(_parse_names, "axes separated by commas", optional=False),
+    flags.DEFINE(
+        _TextParser(parse_names, "axes separated by commas"),
         _DATA_AXES,
         ("data",),
         "Mesh axes that split the batch. Empty: none does, and each device holds all rows.",
         flag_values,
+        _TextSerializer(),
     )
+    for name in (_MESH, _DATA_AXES):
+        _show_in_help(name, flag_values)
     flags.register_multi_flags_validator([_MESH, _DATA_AXES], _check_mesh, flag_values=flag_values)
 
 
@@ -233,15 +184,11 @@ def _check_mesh(values: dict[str, Any]) -> bool:
     return True
 
 
-def _field_check(name: str) -> Callable[[Any], bool]:
-    """Return the validator of a field: what `BatchConfig.checked` says of it alone."""
-
+def _field_check(field: FieldText) -> Callable[[Any], bool]:
     def check(value: Any) -> bool:
-        if value == _FIELDS[name].default or value is None:
-            return True  # not given: whether it must be is for `build` to say
-        config = BatchConfig(**{"dataset": "any", "global_batch_size": 1, name: value})
-        if faults := settle(config):
-            raise flags.ValidationError(faults[0])
+        # Not given: whether it must be is for `build` to say.
+        if value != field.default and value is not None and (fault := field.find_fault(value)):
+            raise flags.ValidationError(fault)
         return True
 
     return check
@@ -260,10 +207,3 @@ def _value_of(name: str, prefix: str, flag_values: flags.FlagValues) -> Any:
         )
     # Not `flag_values.name`, which raises where no command line was parsed.
     return flag_values[name].value
-
-
-def _field_docs() -> dict[str, str]:
-    """Return what the docstring of `BatchConfig` says of each field, on one line each."""
-    section = (inspect.getdoc(BatchConfig) or "").partition("Attributes:\n")[2]
-    found = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", section, re.MULTILINE)
-    return {name: re.sub(r"\s+", " ", text.replace("`", "")) for name, text in found}

@@ -99,6 +99,11 @@ class BatchLoader:
         return nest(self._flat_spec)
 
     @property
+    def transform_names(self) -> tuple[str, ...]:
+        """Place and name of each transform, in order, as `preview` has them: `"1. flip_lr"`."""
+        return tuple(stage.label for stage in self._chain.stages)
+
+    @property
     def num_examples(self) -> int:
         """Examples of an epoch: those in the split, or those that `keep` keeps of it."""
         return self.plan.num_examples

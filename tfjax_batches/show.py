@@ -14,14 +14,13 @@ from tfjax_batches.errors import ConfigError, FeatureError, nearest_hint
 from tfjax_batches.figures import new_figure
 from tfjax_batches.local_rows import read_local_rows
 from tfjax_batches.planning.order import Int64Array
+from tfjax_batches.value_text import value_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _CELL_INCHES = 1.4
 _MOST_COLUMNS = 8
-_VALUES_SHOWN = 12
-_TEXT_SHOWN = 40
 
 _LabelNames = Mapping[str, Sequence[str]]
 _Values = dict[str, npt.NDArray[np.generic]]
@@ -142,28 +141,8 @@ def _check_known(path: str, values: _Values, argument: str) -> None:
 def _title(values: _Values, row: int, label: str | None, names: _LabelNames) -> str:
     if "_mask" in values and not values["_mask"][row]:
         return "padding"
-    parts = [] if label is None else [_value_text(label, values[label][row], names)]
+    parts = [] if label is None else [value_text(values[label][row], names.get(label, ()))]
     return " ".join([*parts, *([f"#{values['_id'][row]}"] if "_id" in values else [])])
-
-
-def _value_text(path: str, value: Any, names: _LabelNames) -> str:
-    """Return a value as a few characters: labels by name, arrays cut."""
-    known = names.get(path, ())
-    array = np.asarray(value)
-    if array.ndim == 0:
-        item = array.item()
-        if array.dtype.kind in "iu" and 0 <= item < len(known):
-            return str(known[item])
-        if isinstance(item, bytes):
-            return _cut(item.decode(errors="replace"))
-        return f"{item:.4g}" if isinstance(item, float) else _cut(str(item))
-    flat = array.ravel()[:_VALUES_SHOWN]
-    more = " …" if array.size > _VALUES_SHOWN else ""
-    return " ".join(_value_text(path, each, names) for each in flat) + more
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _TEXT_SHOWN else f"{text[: _TEXT_SHOWN - 1]}…"
 
 
 def _draw_images(images: npt.NDArray[np.generic], titles: list[str]) -> "Figure":
@@ -201,7 +180,7 @@ def _to_pixels(images: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], float, float
 
 def _draw_table(rows: Int64Array, values: _Values, names: _LabelNames) -> "Figure":
     cells = [
-        [_value_text(path, array[index], names) for path, array in values.items()]
+        [value_text(array[index], names.get(path, ())) for path, array in values.items()]
         for index in range(len(rows))
     ]
     columns = list(zip(values, *cells, strict=True))

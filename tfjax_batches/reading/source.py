@@ -167,6 +167,19 @@ def open_source(builder: tfds.core.DatasetBuilder, split: str) -> Source:
     return source
 
 
+def open_sources(builder: tfds.core.DatasetBuilder, split: str | None) -> list[Source]:
+    """Return the records of a split, or of each split that holds any.
+
+    Raises:
+        BatchesError: As for `open_source`.
+    """
+    if split is not None:
+        return [open_source(builder, split)]
+    check_prepared(builder)
+    splits = builder.info.splits
+    return [open_source(builder, name) for name in splits if splits[name].num_examples]
+
+
 def check_prepared(builder: tfds.core.DatasetBuilder) -> None:
     """Raise DatasetNotFoundError when the dataset's files are not on disk."""
     if builder.info.splits:

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands print, and their exit codes."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tensorflow_datasets as tfds
+
+import tfjax_batches as tjb
+from tests.made_datasets import Numbers
+from tfjax_batches.commands import main
+from tfjax_batches.reading.index import index_paths, split_stem
+
+
+@pytest.fixture
+def numbers_copy(numbers_folder: str, tmp_path: Path) -> Path:
+    """A copy of `Numbers`, to be damaged: 23 examples a split, in 3 files."""
+    folder = tmp_path / "numbers" / "1.0.0"
+    shutil.copytree(numbers_folder, folder, ignore=shutil.ignore_patterns(".*.index"))
+    return folder
+
+
+def train_file(folder: Path, number: int) -> Path:
+    return folder / f"numbers-train.tfrecord-0000{number}-of-00003"
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    """Return exit code, stdout and stderr of a command."""
+    code = main([os.fspath(word) if isinstance(word, Path) else str(word) for word in words])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_describe_prints_a_dry_run(numbers_folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--global_batch_size=8", "--mesh=data=2,model=2", "--process=3", "--num_epochs=2")
+    code, out, _ = run(capsys, "describe", numbers_folder, *words, "--processes=4", "--with_ids")
+    layout = tjb.BatchLayout.simulate({"data": 2, "model": 2}, "data", 8, 4)
+    loader = tjb.dry_run(numbers_folder, layout, process_index=3, num_epochs=2, with_ids=True)
+    assert (code, out) == (0, f"{loader.describe()}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((), "on mesh data=1, spec P('data')"),
+        (("--processes=4",), "4 processes with 4 devices"),
+        (("--processes=4", "--devices_per_process=2"), "on mesh data=8"),
+        (("--mesh=data=2,model=-1", "--processes=8"), "on mesh data=2 × model=4"),
+        (("--mesh=a=2,b=2", "--spec=a+b"), "1 process with 4 devices"),
+    ],
+)
+def test_describe_makes_up_machines(
+    numbers_folder: str, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], expected: str
+) -> None:
+    code, out, _ = run(capsys, "describe", numbers_folder, "--global_batch_size=8", *words)
+    assert code == 0
+    assert expected in out
+
+
+def test_preview_prints_values_by_stage(
+    numbers_folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys, "preview", numbers_folder, "--rows=2", "--shuffle=none")
+    assert code == 0
+    assert out.startswith("decoded\n")
+    lines = {line.split()[0]: line.split() for line in out.splitlines()[2:]}
+    assert lines["number"] == ["number", "int64[2]", "0", "1", "0", "|", "1"]
+    assert lines["vector"][1:5] == ["float32[2,", "3]", "-1", "1"]
+
+
+def test_index_makes_what_is_missing_and_tells_where(
+    numbers_copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys, "index", numbers_copy)
+    assert code == 0
+    path = index_paths(split_stem(os.fspath(train_file(numbers_copy, 0))))[0]
+    assert f"numbers/1.0.0 train: 23 records in 3 files; index in {path}\n" in out
+    assert "test: 23 records in 3 files" in out
+    assert os.path.exists(path)
+
+
+def test_verify_of_a_whole_dataset_says_so(
+    numbers_copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys, "verify", numbers_copy)
+    assert (code, out) == (
+        0,
+        "numbers/1.0.0 train: 23 of 23 records in 3 files as written\n"
+        "numbers/1.0.0 test: 23 of 23 records in 3 files as written\n",
+    )
+
+
+def test_verify_names_each_damaged_record_and_goes_on(
+    numbers_copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = train_file(numbers_copy, 1)
+    data = bytearray(path.read_bytes())
+    data[40] ^= 1  # within the first record
+    data[-10] ^= 1  # within the last one
+    path.write_bytes(data)
+    code, out, _ = run(capsys, "verify", numbers_copy)
+    assert code == 1
+    lines = [line for line in out.splitlines() if "match their stored checksum" in line]
+    assert len(lines) == 2
+    assert (
+        f"train: A record's data match their stored checksum; those of record 0 of {path}, " in out
+    )
+    assert "at byte 0, do not" in lines[0]
+    assert "train: 21 of 23 records in 3 files as written" in out
+    assert "test: 23 of 23" in out
+    assert run(capsys, "verify", numbers_copy, "--split=test")[0] == 0
+
+
+@pytest.mark.parametrize("damage", ["cut", "missing", "length"])
+def test_verify_of_a_file_without_its_records_checks_the_others(
+    numbers_copy: Path, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    path, other = train_file(numbers_copy, 0), train_file(numbers_copy, 2)
+    in_file = tfds.builder_from_directory(numbers_copy).info.splits["train"].shard_lengths[0]
+    data = bytearray(path.read_bytes())
+    if damage == "cut":
+        path.write_bytes(data[:-3])
+    elif damage == "missing":
+        path.unlink()
+    else:
+        data[0] ^= 1
+        path.write_bytes(data)
+    damaged = bytearray(other.read_bytes())
+    damaged[40] ^= 1
+    other.write_bytes(damaged)
+    code, out, _ = run(capsys, "verify", numbers_copy, "--split=train")
+    assert code == 1
+    lines = out.splitlines()
+    assert len(lines) == 3
+    assert os.fspath(path) in lines[0]
+    assert f"record 0 of {other}" in lines[1]
+    assert lines[2].startswith(f"numbers/1.0.0 train: {23 - in_file - 1} of 23 records")
+
+
+def test_verify_and_index_of_array_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    builder = Numbers(num_examples=5, data_dir=tmp_path, file_format="array_record")
+    builder.download_and_prepare()
+    code, out, _ = run(capsys, "verify", builder.data_path)
+    assert (code, out.count("5 of 5 records in 1 file as written")) == (0, 2)
+    assert "the files hold their own index" in run(capsys, "index", builder.data_path)[1]
+    (path,) = Path(builder.data_path).glob("*train*array_record*")
+    path.unlink()
+    code, out, _ = run(capsys, "verify", builder.data_path, "--split=train")
+    assert code == 1
+    assert len(out.splitlines()) == 2
+    assert "0 of 5 records" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("describe", "digts", "--global_batch_size=8"), "Did you mean 'digits'?"),
+        (("describe", "digits"), "Add --global_batch_size, the rows of a step."),
+        (("verify", "{numbers}", "--split=tran"), "Did you mean 'train'?"),
+        (("index", "/nowhere"), "There is no such folder"),
+        (("preview", "{numbers}", "--rows=99"), "99"),
+        (("preview", "{numbers}", "--features=nmber"), "Did you mean 'number'?"),
+        (("describe", "{numbers}", "--global_batch_size=8", "--spec=dat"), "Did you mean 'data'?"),
+        (("describe", "{numbers}", "--global_batch_size=9", "--mesh=data=2"), "is 8 or 10"),
+        (("describe", "{numbers}", "--global_batch_size=8", "--process=1"), "process 1 owns none"),
+    ],
+)
+def test_command_that_cannot_be_done_says_why_and_ends_with_2(
+    numbers_folder: str,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    message: str,
+) -> None:
+    code, out, err = run(capsys, *(word.format(numbers=numbers_folder) for word in words))
+    assert (code, out) == (2, "")
+    assert err.startswith(f"python -m tfjax_batches {words[0]}: error: ")
+    assert message in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "the following arguments are required: COMMAND"),
+        (("verfy",), "invalid choice: 'verfy'"),
+        (("describe",), "required: dataset"),
+        (("describe", "d", "--seed=-1"), "--seed: seed must be at least 0"),
+        (("describe", "d", "--seed=x"), "--seed: expected an integer; got 'x'"),
+        (("describe", "d", "--processes=0"), "--processes: expected a number from 1; got '0'"),
+        (("describe", "d", "--shuffle=globl"), "invalid choice: 'globl'"),
+    ],
+)
+def test_words_that_make_no_sense_end_with_2(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["describe", "preview", "index", "verify"])
+def test_help_of_each_command_shows_an_example(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([command, "--help"])
+    assert caught.value.code == 0
+    assert f"\n  python -m tfjax_batches {command} " in capsys.readouterr().out
+
+
+def test_program_runs_as_a_module_without_devices(numbers_folder: str) -> None:
+    """There is no such platform: whatever asks JAX for a device fails."""
+    env = {**os.environ, "JAX_PLATFORMS": "no_such_platform"}
+    command = [sys.executable, "-m", "tfjax_batches", "describe", numbers_folder]
+    result = subprocess.run(
+        [*command, "--global_batch_size=8", "--processes=2"],
+        env=env,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "2 processes with 2 devices" in result.stdout
+
+
+def test_help_loads_no_framework() -> None:
+    code = (
+        "import sys\n"
+        "from tfjax_batches.commands import main\n"
+        "try: main(['verify', '--help'])\n"
+        "except SystemExit: print([m for m in ('jax', 'tensorflow') if m in sys.modules])\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.endswith("[]\n"), result.stderr

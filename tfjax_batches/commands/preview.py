@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`preview`: the first examples of a run, stage by stage."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+import numpy.typing as npt
+
+from tfjax_batches.commands.arguments import given_fields
+from tfjax_batches.describe import array_text, batch_leaves
+from tfjax_batches.description import Description, Table
+from tfjax_batches.dry_run import dry_run
+from tfjax_batches.planning.layout import BatchLayout
+from tfjax_batches.value_text import value_text
+
+_VALUES_WIDTH = 60
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what the features hold as decoded, and after each transform."""
+    fields = given_fields(arguments)
+    rows = fields.get("global_batch_size", arguments.rows)
+    layout = BatchLayout.simulate({"data": 1}, (), rows, process_of_device=1)
+    loader = dry_run(fields.pop("dataset"), layout, **fields)
+    stages = loader.preview(arguments.rows)
+    print("\n\n".join(str(_describe_stage(stage, each)) for stage, each in stages.items()))
+    return 0
+
+
+def _describe_stage(stage: str, features: Mapping[str, Any]) -> Description:
+    table = Table(
+        header=("feature", "array", "least", "greatest", "values"),
+        rows=tuple(
+            (path, array_text(array.dtype, array.shape), *_bounds(array), _values_text(array))
+            for path, array in batch_leaves(features).items()
+        ),
+    )
+    return Description(stage, (table,))
+
+
+def _bounds(array: npt.NDArray[Any]) -> tuple[str, str]:
+    if array.dtype.kind in "OSU" or not array.size:
+        return "", ""
+    return value_text(array.min()), value_text(array.max())
+
+
+def _values_text(array: npt.NDArray[Any]) -> str:
+    text = " | ".join(value_text(row) for row in array)
+    text = text.replace("\n", " ")
+    return text if len(text) <= _VALUES_WIDTH else f"{text[: _VALUES_WIDTH - 1]}…"

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`verify`: whether all records of a dataset are as they were written."""
+
+import argparse
+
+from tqdm import tqdm
+
+from tfjax_batches.planning.wording import count_text
+from tfjax_batches.reading.source import Source, open_builder, open_sources
+from tfjax_batches.reading.verify import check_files
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check each split; print what is damaged, and return 1 if anything is."""
+    builder = open_builder(arguments.dataset, arguments.data_dir)
+    is_good = [_verify(source) for source in open_sources(builder, arguments.split)]
+    return 0 if all(is_good) else 1
+
+
+def _verify(source: Source) -> bool:
+    good = 0
+    # None: no bar where stderr is no terminal.
+    with tqdm(total=source.num_examples, unit=" records", disable=None, leave=False) as progress:
+        for found in check_files(source, progress.update):
+            good += found.good
+            for error in found.errors:
+                tqdm.write(f"{source.split}: {error}")
+    files = count_text(len({part.path for part in source.ranges}), "file")
+    counted = f"{good:,} of {count_text(source.num_examples, 'record')}"
+    print(f"{source.name} {source.split}: {counted} in {files} as written", flush=True)
+    return good == source.num_examples

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of features in a few characters, for tables and titles."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+_VALUES_SHOWN = 12
+_TEXT_SHOWN = 40
+
+
+def value_text(value: Any, names: Sequence[str] = ()) -> str:
+    """Return the value of one row: strings and long arrays cut, labels by name.
+
+    Args:
+        value: A scalar, bytes, or an array of either.
+        names: Names of labels, where the value is one, or several.
+
+    Example:
+        >>> value_text(1, ["ant", "bee"]), value_text(np.arange(20)), value_text(b"text")
+        ('bee', '0 1 2 3 4 5 6 7 8 9 10 11 …', 'text')
+    """
+    array = np.asarray(value)
+    if array.ndim:
+        flat = array.ravel()[:_VALUES_SHOWN]
+        more = " …" if array.size > _VALUES_SHOWN else ""
+        return " ".join(value_text(each, names) for each in flat) + more
+    item = array.item()
+    if array.dtype.kind in "iu" and 0 <= item < len(names):
+        return str(names[item])
+    if isinstance(item, float):
+        return f"{item:.4g}"
+    text = item.decode(errors="replace") if isinstance(item, bytes) else str(item)
+    return text if len(text) <= _TEXT_SHOWN else f"{text[: _TEXT_SHOWN - 1]}…"
