@@ -61,11 +61,24 @@ def test_all_errors_are_public_and_also_builtins() -> None:
 def test_importing_the_package_loads_no_framework() -> None:
     code = (
         "import sys, tfjax_batches as t; "
-        "t.BatchLayout.simulate({'data': 2}, 'data', 4, 2).rows(1); "
+        "str(t.BatchLayout.simulate({'data': 2}, 'data', 4, 2).describe()); "
+        "t.BatchConfig(dataset='digits', global_batch_size=8).checked(); "
         "print([m for m in ('jax', 'tensorflow', 'tensorflow_datasets') if m in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout.strip() == "[]", result.stderr
+
+
+def test_build_loads_no_package_that_only_some_need() -> None:
+    """TFDS may load some of them, where they are installed; the library adds none."""
+    code = (
+        "import sys, jax, tensorflow, tensorflow_datasets; before = set(sys.modules); "
+        "import tfjax_batches; tfjax_batches.build; "
+        "roots = {m.split('.')[0] for m in set(sys.modules) - before}; "
+        "print(sorted(roots & {'IPython', 'matplotlib', 'optax', 'orbax', 'sklearn'}), len(roots))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.startswith("[] "), result.stderr
 
 
 def test_build_stays_the_function_when_its_module_is_imported() -> None:
