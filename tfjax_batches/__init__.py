@@ -134,7 +134,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # With both, Python itself says which name is near.
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+        )
     module = importlib.import_module(f"{__name__}.{_MODULE_OF[name]}")
     value = globals()[name] = getattr(module, name)
     return value

@@ -24,6 +24,8 @@ A message has three parts: the rule, the values with their names, and the mend.
 import difflib
 from collections.abc import Iterable
 
+_WORDS_SHOWN = 40
+
 
 class BatchesError(Exception):
     """The base of all exceptions of this library."""
@@ -93,5 +95,6 @@ def nearest_hint(name: str, known: Iterable[str]) -> str:
     words = sorted(known)
     if close := difflib.get_close_matches(name, words, n=1):
         return f"Did you mean {close[0]!r}?"
-    shown = ", ".join(repr(word) for word in words[:20])
-    return f"Known: {shown}{', …' if len(words) > 20 else ''}." if words else "None is known."
+    if len(words) > _WORDS_SHOWN:
+        return f"None of the {len(words):,} known is like it."
+    return f"Known: {', '.join(map(repr, words))}." if words else "None is known."

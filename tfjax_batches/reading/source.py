@@ -255,7 +255,10 @@ def _tfds_errors(what: str, name: str, data_dir: str | None) -> Iterator[None]:
         raise
     except tfds.core.DatasetNotFoundError as error:
         known = tfds.list_builders(with_community_datasets=False)
-        tried = data_dir if data_dir is not None else "the default TFDS folder"
+        tried = "the default TFDS folder"
+        if data_dir is not None:
+            tried = data_dir
+            known = [*known, *_folders_in(data_dir)]
         raise DatasetNotFoundError(
             f"dataset names a TFDS dataset; {what} names none, neither registered nor prepared in "
             f"{tried}. {nearest_hint(name, known)} Import the module that defines the builder, "
@@ -266,7 +269,8 @@ def _tfds_errors(what: str, name: str, data_dir: str | None) -> Iterator[None]:
         reason = str(error).strip().splitlines()[0].removesuffix(":")
         raise DatasetNotFoundError(
             f"dataset is 'name[/config][:version]' of a TFDS dataset; {what} cannot be built: "
-            f"{reason}. {_version_hint(what)}Correct the name, config or version."
+            f"{reason}. {_version_hint(what)}{_config_hint(what)}"
+            "Correct the name, config or version."
         ) from error
 
 
@@ -275,6 +279,19 @@ def _version_hint(what: str) -> str:
     if found := re.search(r"'([^']*)/(\d+\.\d+\.\d+)'", what):
         return f"A version comes after a colon: {found[1]}:{found[2]}. "
     return ""
+
+
+def _config_hint(what: str) -> str:
+    """Name the config nearest to one that the dataset does not have."""
+    found = re.search(r"'([^'/:]*)/([^'/:]*)", what)
+    if not found or found[2][:1].isdecimal():
+        return ""
+    try:
+        configs = tfds.builder_cls(found[1]).builder_configs
+    # Its module may be what cannot be imported; then that is said already.
+    except Exception:
+        return ""
+    return "" if found[2] in configs else f"{nearest_hint(found[2], configs)} "
 
 
 def _split_info(builder: tfds.core.DatasetBuilder, split: str) -> tfds.core.SplitInfo:
@@ -325,10 +342,14 @@ def _file_format(builder: tfds.core.DatasetBuilder) -> FileFormat:
 
 
 def _prepared_siblings(builder: tfds.core.DatasetBuilder) -> str:
-    folder = data_root(builder)
-    try:
-        names = sorted(n for n in os.listdir(folder) if os.path.isdir(os.path.join(folder, n)))
-    except OSError:
-        return ""
-    names = [name for name in names if name not in ("downloads", "extracted")]
+    names = _folders_in(data_root(builder))
     return f"That folder's datasets: {', '.join(names[:10])}. " if names else ""
+
+
+def _folders_in(data_dir: str) -> list[str]:
+    """Return the names of the datasets that a folder seems to hold."""
+    try:
+        names = [n for n in os.listdir(data_dir) if os.path.isdir(os.path.join(data_dir, n))]
+    except OSError:
+        return []
+    return sorted(name for name in names if name not in ("downloads", "extracted"))
