@@ -2,7 +2,9 @@
 """What the package shows, what it imports, and what may import what."""
 
 import ast
+import dataclasses
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +48,26 @@ def test_public_names_are_sorted_documented_and_there() -> None:
         assert inspect.getdoc(getattr(tjb, name)), name
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = tjb.nothing
+
+
+@pytest.mark.parametrize("name", tjb.__all__)
+def test_public_name_tells_of_its_parameters_fields_and_methods(name: str) -> None:
+    value = getattr(tjb, name)
+    doc = inspect.getdoc(value) or ""
+    if inspect.isfunction(value):
+        named = list(inspect.signature(value).parameters)
+        assert not named or "Args:" in doc
+    elif dataclasses.is_dataclass(value):
+        named = [f.name for f in dataclasses.fields(value) if not f.name.startswith("_")]
+    else:
+        named = []
+    untold = [each for each in named if not re.search(rf"^ *\**{each}: ", doc, re.MULTILINE)]
+    assert not untold
+    for member, found in inspect.getmembers(value):
+        if not member.startswith("_") and (
+            inspect.isfunction(found) or isinstance(found, property)
+        ):
+            assert inspect.getdoc(found), member
 
 
 def test_all_errors_are_public_and_also_builtins() -> None:
