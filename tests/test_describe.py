@@ -141,6 +141,21 @@ def test_dry_run_gives_the_rows_and_shapes_of_the_real_run(numbers_folder: str) 
     assert dry.fingerprint == real.fingerprint
 
 
+def test_dry_run_tells_of_transforms_and_of_what_is_kept(numbers_folder: str) -> None:
+    layout = tjb.BatchLayout.simulate({"data": 2}, "data", 4, process_of_device=2)
+    loader = tjb.dry_run(
+        numbers_folder,
+        layout,
+        transforms=[tjb.MapExamples(lambda example: {"half": example["vector"] / 2})],
+        preprocess="keep('vector')",
+        keep=tjb.KeepExamples(lambda number: number < 9, features=("number",), name="below-9"),
+    )
+    text = str(loader.describe())
+    assert "transforms  1. keep('vector'); 2. " in text
+    assert "9 of 23 examples (kept by below-9)" in text
+    assert list(loader.element_spec) == ["half"]
+
+
 def test_dry_run_traces_a_step_for_the_pod(numbers_folder: str) -> None:
     pod = tjb.BatchLayout.simulate({"data": 64}, "data", 128, process_of_device=16)
     spec = tjb.dry_run(numbers_folder, pod, num_epochs=20).element_spec

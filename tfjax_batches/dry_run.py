@@ -13,6 +13,9 @@ from tfjax_batches.errors import ConfigError
 from tfjax_batches.loader import BatchLoader
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.wording import Spec
+from tfjax_batches.preprocess.keep import KeepExamples, check_keep
+from tfjax_batches.preprocess.kept_ids import find_kept
+from tfjax_batches.preprocess.transforms import Transform
 from tfjax_batches.reading.prepare import prepare, reopen
 from tfjax_batches.reading.source import open_builder
 
@@ -22,21 +25,23 @@ def dry_run(
     layout: BatchLayout,
     *,
     process_index: int = 0,
-    transforms: Sequence[Any] = (),
+    transforms: Sequence[Transform] = (),
+    keep: KeepExamples | None = None,
     **fields: Any,
 ) -> BatchLoader:
     """Return the loader that a process of `layout` would have, from the dataset's metadata.
 
-    No record is read and no device asked for. `describe()`, `element_spec` (its shardings are on
-    an `AbstractMesh`, which `jax.jit(f).trace` takes), `num_steps` and `plan_step` are those of
-    the real run; `host_batches()` and `dataset()` read what that process would. Only devices to
-    place batches on there are none, so it cannot be iterated over.
+    No record is read, but by `keep`, and no device is asked for. `describe()`, `element_spec` (its
+    shardings are on an `AbstractMesh`, which `jax.jit(f).trace` takes), `num_steps` and
+    `plan_step` are those of the real run; `host_batches()` and `dataset()` read what that process
+    would. There are no devices to place batches on, so it cannot be iterated over.
 
     Args:
         config: A `BatchConfig`, or a dataset (name, folder or builder).
         layout: The machines, as `BatchLayout.simulate` gives them.
         process_index: The process whose rows are read.
         transforms: As for `build`.
+        keep: As for `build`; it reads the split, unless what it keeps is known from before.
         **fields: Fields of `BatchConfig`. `global_batch_size` is that of the layout, and need not
             be given.
 
@@ -58,13 +63,14 @@ def dry_run(
             "Leave it out, or make the layout with it."
         )
     checked = config_from(config, {**fields, "global_batch_size": rows})
+    keep = check_keep(keep)
     hide_accelerators_from_tensorflow()
     builder = open_builder(checked.dataset, checked.data_dir)
     if checked.prepare:
         prepare(builder)
         builder = reopen(builder)
     mesh = _abstract_mesh(layout)
-    loader, _ = make_loader(
+    loader, source = make_loader(
         checked,
         builder,
         layout,
@@ -73,7 +79,7 @@ def dry_run(
         {feature: _on(mesh, spec) for feature, spec in layout.feature_specs},
         transforms,
     )
-    return loader
+    return loader if keep is None else loader.keeping(find_kept(keep, source, loader._reader))
 
 
 def _abstract_mesh(layout: BatchLayout) -> AbstractMesh:
