@@ -11,7 +11,7 @@ DESCRIPTION = Description(
         facts(steps="22", remainder="", order="none"),
         Table(
             header=("process", "rows", "bytes"),
-            rows=(("0", "0–3", "4,096 B"), ("12", "4–7", "64 B")),
+            rows=(("0", "0–3", "4,096 B"), ("<9>", "4–7", "64 B")),
             footer="… and 2 more",
         ),
         Table(rows=()),
@@ -27,7 +27,7 @@ def test_str_aligns_columns_and_leaves_out_what_is_empty() -> None:
         "\n"
         "  process  rows    bytes\n"
         "  0        0–3   4,096 B\n"
-        "  12       4–7      64 B\n"
+        "  <9>      4–7      64 B\n"
         "  … and 2 more"
     )
 
@@ -39,7 +39,7 @@ def test_html_holds_the_cells_of_the_text_escaped() -> None:
     cells = re.findall(r"<t[dh][^>]*>([^<]*)</t[dh]>", text)
     assert cells == [
         *("steps", "22", "order", "none"),
-        *("process", "rows", "bytes", "0", "0–3", "4,096 B", "12", "4–7", "64 B"),
+        *("process", "rows", "bytes", "0", "0–3", "4,096 B", "&lt;9&gt;", "4–7", "64 B"),
     ]
     assert "… and 2 more" in text
     assert text.count("<table") == text.count("</table>") == 2
