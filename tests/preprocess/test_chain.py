@@ -5,11 +5,13 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax.sharding import Mesh
 
 import tfjax_batches as tjb
 from tests.made_datasets import LABELS, number_example
@@ -215,6 +217,19 @@ def test_pad_rows_are_zeroed_after_the_chain_and_mixed_into_none(numbers_folder:
     assert not last["vector"][7].any()
     assert last["vector"][6, 0] == 23.0  # example 22 by itself, its partner being padding
     assert last["vector"][4, 0] == 21.0 + 0.5 * 22.0
+
+
+@pytest.mark.parametrize("group_size", [2, 3, 4, 5])
+def test_rows_together_are_cut_by_no_group(numbers_folder: str, group_size: int) -> None:
+    mix = tjb.MapBatches(mix_pairs, random=True, rows_together=2)
+    one_device = tjb.data_sharding(Mesh(np.array(jax.devices()[:1]), ("data",)))
+    fields = {"sharding": one_device, "global_batch_size": 6, "shuffle": "none"}
+    loaders = [
+        build(numbers_folder, [mix], group_size=size, **fields) for size in (None, group_size)
+    ]
+    whole, cut = (list(zip(range(4), each.host_batches(), strict=False)) for each in loaders)
+    assert_equal([flat(batch) for _, batch in cut], [flat(batch) for _, batch in whole])
+    assert whole[0][1]["vector"][:, 0].tolist() == [0.5, 1.0, 3.5, 4.0, 6.5, 7.0]
 
 
 def test_build_transforms_reach_element_spec_labels_and_the_device(numbers_folder: str) -> None:

@@ -357,3 +357,12 @@ def test_transforms_check_their_own_fields() -> None:
             kind(3)
     with pytest.raises(ConfigError, match=r"rows_together counts rows, at least 1; got 0"):
         tjb.MapBatches(dict, rows_together=0)
+
+
+def test_build_chain_index_shuffle_of_a_seed_is_no_stateful_op() -> None:
+    def shuffled(features: Features) -> Features:
+        seed, most = tf.constant([1, 2], tf.int64), tf.constant(9, tf.int64)
+        place = tf.random.experimental.index_shuffle(features["label"], seed, most)
+        return {**features, "label": place}
+
+    assert chain_of(tjb.MapExamples(shuffled)).specs == SPECS
