@@ -127,6 +127,8 @@ def build_dataset(
         read_group = GroupReader(plan, rows, reader, sizes, transform.seed_places)
         group_rows = sizes.steps * sizes.group_rows if sizes.are_equal else None
 
+        # What users wrote in Python is a graph by now; errors of ours would come as AutoGraph's.
+        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
         def to_features(group: tf.Tensor) -> GroupFeatures:
             records, examples, seeds = _read(read_group, sizes, group, group_rows)
             seeds.set_shape([group_rows, len(transform.seed_places), 2])
