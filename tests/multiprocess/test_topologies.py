@@ -64,6 +64,13 @@ def test_evaluation_counts_equal_numpy_for_every_size_and_topology(
     assert all(run == runs[0] for run in runs)
 
 
+def test_law_1_every_topology_gives_the_same_transformed_batches(
+    checked: list[tuple[int, dict[str, str]]],
+) -> None:
+    assert len(checked) == 7
+    assert len({found["transformed"] for _, found in checked}) == 1
+
+
 def test_train_every_topology_ends_with_the_same_ids_and_loss(digits_data_dir: str) -> None:
     runs = []
     for processes, devices in TOPOLOGIES:

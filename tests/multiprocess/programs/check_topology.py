@@ -8,7 +8,12 @@ folders of `Numbers` by size, and the folder of `Things`.
 import sys
 from pathlib import Path
 
-from tests.multiprocess.programs import check_batches, evaluate_exactly, go_on_from_state
+from tests.multiprocess.programs import (
+    check_batches,
+    evaluate_exactly,
+    go_on_from_state,
+    transform_alike,
+)
 from tfjax_batches import launch
 
 
@@ -18,6 +23,7 @@ def main() -> None:
     check_batches.run(numbers, empty)
     go_on_from_state.run(numbers, Path(state))
     evaluate_exactly.run(Path(sizes), things)
+    transform_alike.run(numbers)
 
 
 if __name__ == "__main__":
