@@ -79,7 +79,9 @@ def test_flags_are_those_of_the_fields_with_their_docs_and_defaults() -> None:
     values = parsed()
     assert set(values) - {"help", "helpfull", "helpshort", "helpxml"} >= FIELDS
     assert all(values[name].help for name in FIELDS)
-    assert values["seed"].help == "Seed of the order, 0 <= seed < 2**63. Equal on all processes."
+    assert values["seed"].help == (
+        "Seed of the order and of random transforms, 0 <= seed < 2**63. Equal on all processes."
+    )
     assert tjb.batch_config_from_flags(flag_values=values) == tjb.BatchConfig()
 
 

@@ -63,7 +63,8 @@ class BatchConfig:
             then each machine that does not see the result on its disk.
         global_batch_size: Rows of one step over all processes, padding included.
         shuffle: A `Shuffle` or its value.
-        seed: Seed of the order, `0 <= seed < 2**63`. Equal on all processes.
+        seed: Seed of the order and of random transforms, `0 <= seed < 2**63`. Equal on all
+            processes.
         num_epochs: Passes over the examples. None: endless.
         remainder: A `Remainder` or its value.
         features: Features to parse, by path (`"objects/bbox"`). None: all.
@@ -71,7 +72,10 @@ class BatchConfig:
             dict means all below it. `BatchLoader` tells their form.
         pad_to: Feature path to the length that its variable first dimension is cut or
             zero-filled to; adds `<path>_length`, int32, the length before that.
-        preprocess: Ops applied to examples, such as `"flip_lr|value_range(-1, 1)"`.
+        preprocess: Ops applied to the examples in order, by name with literal arguments, such as
+            `"decode_random_crop(224)|flip_lr|value_range(-1, 1)"`; before the `transforms` of
+            `build`. Empty: none. `features` and `pad_to` name features before it, `keep_on_host`
+            those that it leaves.
         with_ids: Add `_id`, the index of each example in the split; -1 on padding.
         prefetch_depth: Batches ready on the device ahead of the consumer. 0: synchronous.
         prefetch_bytes: Cap on the device memory of those batches, per process. A batch that is

@@ -25,7 +25,7 @@ def choose_host_paths(
     Raises:
         FeatureError: A name is unknown.
     """
-    host = choose_paths(specs, names, f"keep_on_host names features of {dataset} that are parsed")
+    host = choose_paths(specs, names, f"keep_on_host names features that batches of {dataset} hold")
     lengths = [length_path(path) for path in host if path in padded]
     return frozenset([*host, *(path for path in lengths if path in specs)])
 
