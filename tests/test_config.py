@@ -86,6 +86,15 @@ def test_checked_reports_all_faults_at_once() -> None:
     assert all(f"\n  {name} must" in str(caught.value) for name in names)
 
 
+def test_checked_preprocess_shows_what_is_no_spec_beside_other_faults() -> None:
+    with pytest.raises(ConfigError) as caught:
+        BatchConfig(**{**GOOD, "seed": -1}, preprocess="flip_lr|cast(x)").checked()
+    message = str(caught.value)
+    assert "seed must be" in message
+    line, caret = message.split("\n")[-3:-1]
+    assert line[caret.index("^")] == "x"
+
+
 def test_config_from_unknown_fields_suggest_the_nearest() -> None:
     with pytest.raises(ConfigError) as caught:
         config_from("mnist", {"global_batch_size": 8, "sede": 1, "shufle": "none"})

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tfjax_batches.errors import ConfigError, nearest_hint
+from tfjax_batches.preprocess.spec import parse_spec
 
 if TYPE_CHECKING:
     import tensorflow_datasets as tfds
@@ -72,10 +73,11 @@ class BatchConfig:
             dict means all below it. `BatchLoader` tells their form.
         pad_to: Feature path to the length that its variable first dimension is cut or
             zero-filled to; adds `<path>_length`, int32, the length before that.
-        preprocess: Ops applied to the examples in order, by name with literal arguments, such as
-            `"decode_random_crop(224)|flip_lr|value_range(-1, 1)"`; before the `transforms` of
-            `build`. Empty: none. `features` and `pad_to` name features before it, `keep_on_host`
-            those that it leaves.
+        preprocess: Ops applied to the examples in order, such as
+            `"decode_random_crop(224)|flip_lr|value_range(-1, 1)"`, before the `transforms` of
+            `build`. Names and literal arguments only: text that is not trusted can do nothing
+            else. `features` and `pad_to` name features before it, `keep_on_host` those that it
+            leaves. Empty: none.
         with_ids: Add `_id`, the index of each example in the split; -1 on padding.
         prefetch_depth: Batches ready on the device ahead of the consumer. 0: synchronous.
         prefetch_bytes: Cap on the device memory of those batches, per process. A batch that is
@@ -134,7 +136,7 @@ class BatchConfig:
 def settle(config: BatchConfig) -> list[str]:
     """Put valid values in their final types, in place; return a sentence for each other field."""
     faults = [*_enum_faults(config), *_type_faults(config), *_number_faults(config)]
-    return [*faults, *_name_faults(config), *_pad_faults(config)]
+    return [*faults, *_name_faults(config), *_pad_faults(config), *_spec_faults(config)]
 
 
 def config_from(config: BatchConfig | Any, fields: Mapping[str, Any]) -> BatchConfig:
@@ -269,3 +271,14 @@ def _pad_faults(config: BatchConfig) -> list[str]:
         # In one order, so that equal configs have equal texts on all processes.
         config.pad_to = {path: int(length) for path, length in sorted(value.items())}
     return faults
+
+
+def _spec_faults(config: BatchConfig) -> list[str]:
+    """Return what is no spec; that its ops exist is checked by `build`, which knows them."""
+    if not isinstance(config.preprocess, str):
+        return []
+    try:
+        parse_spec(config.preprocess)
+    except ConfigError as error:
+        return [str(error).replace("\n", "\n  ")]
+    return []
