@@ -13,6 +13,7 @@ class TrainConfig:
     Attributes:
         batches: The training batches.
         eval_split: Evaluated whole, each example once.
+        eval_preprocess: Ops for that split. None: those of `batches`.
         mesh: Mesh axes and sizes in order; one size may be -1: all devices that are left.
         data_axes: Mesh axes that split the batch. Weights are split over `model`, where there
             is such an axis.
@@ -27,6 +28,7 @@ class TrainConfig:
 
     batches: BatchConfig
     eval_split: str = "test"
+    eval_preprocess: str | None = None
     mesh: str = "data=-1,model=1"
     data_axes: tuple[str, ...] = ("data",)
     parallel: str = "jit"

@@ -56,8 +56,13 @@ def init_params(mesh: Mesh, inputs: int, hidden: int, outputs: int, seed: int) -
 
 
 def hidden_units(params: Params, images: jax.Array) -> jax.Array:
-    """Return [batch, hidden] of images [batch, height, width, channels], uint8."""
-    inputs = images.reshape(images.shape[0], -1).astype(jnp.float32) / 127.5 - 1
+    """Return [batch, hidden] of images [batch, height, width, channels].
+
+    Integers are 0 to 255; floats are taken as they are.
+    """
+    inputs = images.reshape(images.shape[0], -1).astype(jnp.float32)
+    if jnp.issubdtype(images.dtype, jnp.integer):
+        inputs = inputs / 127.5 - 1
     return jax.nn.relu(inputs @ params["hidden"] + params["hidden_bias"])
 
 

@@ -35,9 +35,12 @@ from tfjax_batches import launch
 from tfjax_batches.placing.stats import Stats
 from tfjax_batches.planning.mesh import parse_mesh_shape
 
+_ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir)
+sys.path.insert(0, _ROOT)  # configs import each other
+
 _CONFIG = config_flags.DEFINE_config_file(
     "config",
-    os.path.join(os.path.dirname(__file__), os.pardir, "configs", "digits.py"),
+    os.path.join(_ROOT, "configs", "digits.py"),
     lock_config=False,
 )
 _WORKDIR = flags.DEFINE_string(
@@ -194,6 +197,9 @@ def build_eval_loader(config: Any, mesh: Mesh) -> tjb.BatchLoader:
     batches = dataclasses.replace(
         config.batches,
         split=config.eval_split,
+        preprocess=config.batches.preprocess
+        if config.eval_preprocess is None
+        else config.eval_preprocess,
         shuffle=tjb.Shuffle.NONE,
         num_epochs=1,
         remainder=tjb.Remainder.PAD,
@@ -252,8 +258,11 @@ def main(argv: Sequence[str]) -> None:
     eval_loader = build_eval_loader(config, mesh)
     if missing := {"image", "label"} - set(loader.element_spec):
         raise app.UsageError(f"Trains on image and label; the batches lack {sorted(missing)}.")
+    if "label" not in loader.label_names:
+        raise app.UsageError("Trains on labels that are a ClassLabel of the dataset.")
     inputs = math.prod(loader.element_spec["image"].shape[1:])
-    params = init_params(mesh, inputs, config.hidden_units, 10, config.seed)
+    classes = len(loader.label_names["label"])
+    params = init_params(mesh, inputs, config.hidden_units, classes, config.seed)
     params = train(config, loader, params, _WORKDIR.value and os.path.abspath(_WORKDIR.value))
     evaluate(eval_loader, params)
 
