@@ -6,7 +6,6 @@ random crop and flip, on the encoded bytes where it can.
 """
 
 import collections
-import dataclasses
 import io
 import os
 import threading
@@ -23,8 +22,8 @@ from bench_workloads import CROP, Workload
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tfjax_batches as tjb
-from tfjax_batches.reading.decode import Decoder
-from tfjax_batches.reading.rows import UNROLL_LIMIT, map_rows
+from tfjax_batches.planning.seeds import derive_seeds
+from tfjax_batches.reading.rows import UNROLL_LIMIT
 
 SHUFFLE_BUFFER = 10_000
 GRAIN_THREADS = 4
@@ -35,57 +34,44 @@ SHARDING = NamedSharding(
 )
 
 
+# What Inception trained with, and `decode_random_crop` does by default.
+AREA = (0.08, 1.0)
+RATIO = (3 / 4, 4 / 3)
+PREPROCESS = {"jpeg": f"decode_random_crop({CROP})|flip_lr"}
+
+
 def crop_and_flip(encoded: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Return uint8[224, 224, 3]: a random window of a JPEG, decoded alone, perhaps flipped.
 
     Args:
         encoded: The JPEG, string[].
-        seed: int64[2].
+        seed: int[2].
     """
-    size = tf.io.extract_jpeg_shape(encoded)[:2]
-    top_left_coin = tf.random.stateless_uniform([3], seed)
-    corner = tf.cast(top_left_coin[:2] * tf.cast(size - CROP + 1, tf.float32), tf.int32)
-    window = tf.concat([corner, [CROP, CROP]], 0)
+    begin, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
+        tf.io.extract_jpeg_shape(encoded),
+        tf.constant([[[0.0, 0.0, 1.0, 1.0]]]),
+        seed,
+        min_object_covered=0.0,
+        aspect_ratio_range=RATIO,
+        area_range=AREA,
+    )
+    window = tf.concat([begin[:2], extent[:2]], 0)
     image = tf.image.decode_and_crop_jpeg(encoded, window, channels=3)
-    return tf.cond(top_left_coin[2] < 0.5, lambda: image[:, ::-1], lambda: image)
+    image = tf.cast(tf.image.resize(image, [CROP, CROP]) + 0.5, tf.uint8)
+    return tf.image.stateless_random_flip_left_right(image, seed)
 
 
 # ---- this library
 
 
 def build_loader(workload: Workload, data_dir: str) -> tjb.BatchLoader:
-    """Return the loader; for `jpeg` with the crop where a later version has `preprocess`."""
-    folder = bench_workloads.prepare(workload, data_dir, "tfrecord")
-    loader = tjb.build(folder, SHARDING, global_batch_size=workload.batch_size)
-    if workload.name != "jpeg":
-        return loader
-    spec = loader.element_spec["image"]
-    cropped = jax.ShapeDtypeStruct((spec.shape[0], CROP, CROP, 3), spec.dtype, sharding=SHARDING)
-    return dataclasses.replace(
-        loader,
-        _decoder=encoded_decoder(folder),
-        _transform=crop_group,
-        _flat_spec={**loader._flat_spec, "image": cropped},
+    """Return the loader."""
+    return tjb.build(
+        bench_workloads.prepare(workload, data_dir, "tfrecord"),
+        SHARDING,
+        global_batch_size=workload.batch_size,
+        preprocess=PREPROCESS.get(workload.name, ""),
     )
-
-
-def encoded_decoder(folder: str) -> Decoder:
-    """Return the decoder of `jpeg` that leaves images encoded."""
-    features = tfds.builder_from_directory(folder).info.features
-    return Decoder(features, None, "jpeg", encoded=("image",))
-
-
-def crop_group(
-    features: dict[str, tf.Tensor], epochs: tf.Tensor, examples: tf.Tensor
-) -> dict[str, tf.Tensor]:
-    """Crop the images of a group, each with a seed of its epoch and example."""
-    rows = {"image": features["image"], "seed": tf.stack([epochs, examples], 1)}
-    image = map_rows(
-        lambda row: crop_and_flip(row["image"], row["seed"]),
-        rows,
-        tf.TensorSpec((CROP, CROP, 3), tf.uint8),
-    )
-    return {**features, "image": image}
 
 
 def tfjax_batches(workload: Workload, data_dir: str) -> Callable[[], Iterator[Any]]:
@@ -174,12 +160,26 @@ class CropExample:
 
         random = np.random.default_rng()
         with PIL.Image.open(io.BytesIO(example["image"])) as photo:
-            left = int(random.integers(0, photo.width - CROP + 1))
-            top = int(random.integers(0, photo.height - CROP + 1))
-            image = np.asarray(photo.crop((left, top, left + CROP, top + CROP)))
+            box = draw_box(random, photo.width, photo.height)
+            image = photo.resize((CROP, CROP), PIL.Image.Resampling.BILINEAR, box)
         if random.random() < 0.5:
-            image = image[:, ::-1]
-        return {**example, "image": np.ascontiguousarray(image)}
+            image = image.transpose(PIL.Image.Transpose.FLIP_LEFT_RIGHT)
+        return {**example, "image": np.asarray(image)}
+
+
+def draw_box(random: np.random.Generator, width: int, height: int) -> tuple[int, int, int, int]:
+    """Return left, top, right and bottom of a random window, as `crop_and_flip` draws it."""
+    for _ in range(100):
+        ratio = random.uniform(*RATIO)
+        # TensorFlow draws the height evenly, not the area.
+        least, most = (np.sqrt(area * width * height / ratio) for area in AREA)
+        box_height = round(random.uniform(least, most))
+        box_width = round(box_height * ratio)
+        if box_height <= height and box_width <= width:
+            left = int(random.integers(0, width - box_width + 1))
+            top = int(random.integers(0, height - box_height + 1))
+            return left, top, left + box_width, top + box_height
+    return 0, 0, width, height
 
 
 def grain_source(workload: Workload, data_dir: str) -> Any:
@@ -244,13 +244,11 @@ def measure_limit(workload: Workload, data_dir: str, seconds: float) -> tuple[fl
     examples = np.arange(count * rows).reshape(count, rows)
     groups = [tf.constant(loader._reader.read(part)) for part in examples]
 
+    seeds = derive_seeds(0, np.zeros(rows, np.int64), examples[0], loader._chain.seed_places)
+
     @tf.function
     def decode(records: tf.Tensor) -> dict[str, tf.Tensor]:
-        features = loader._decoder.decode(records)
-        if workload.name == "jpeg":
-            numbers = tf.range(rows, dtype=tf.int64)  # crops near the top are decoded faster
-            features = crop_group(features, numbers, numbers)
-        return features
+        return loader._chain(loader._decoder.decode(records), tf.constant(seeds))
 
     decode(groups[0])
     threads = len(os.sched_getaffinity(0))
