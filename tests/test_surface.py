@@ -130,3 +130,9 @@ def test_module_imports_nothing_private_and_only_its_level(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_module_says_its_licence(path: Path) -> None:
     assert path.read_text().startswith("# SPDX-License-Identifier: Apache-2.0\n")
+
+
+def test_readme_mentions_each_public_name_but_exceptions() -> None:
+    readme = (ROOT.parent / "README.md").read_text()
+    names = [name for name in tjb.__all__ if not name.endswith("Error")]
+    assert not [name for name in names if not re.search(rf"\b{name}\b", readme)]

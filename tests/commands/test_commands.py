@@ -238,3 +238,10 @@ def test_help_loads_no_framework() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout.endswith("[]\n"), result.stderr
+
+
+def test_ops_prints_each_op_with_its_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ops"]) == 0
+    shown = capsys.readouterr().out
+    assert "\nflip_lr(key='image')\n    " in shown
+    assert "decode_random_crop(size" in shown

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands for a shell: `python -m tfjax_batches describe|preview|index|verify`.
+"""Commands for a shell: `python -m tfjax_batches describe|preview|index|verify|ops`.
 
 Each is a module of its name with `run(arguments) -> exit code`, imported when it is asked for, so
 that help and mistyped words need no TensorFlow.

@@ -37,7 +37,18 @@ offset of each that is damaged; the exit code is then 1.
   {PROGRAM} verify imagenet2012 --split=validation
   {PROGRAM} verify /data/tfds/mnist/3.0.1
 """
-_COMMANDS = {"describe": _DESCRIBE, "preview": _PREVIEW, "index": _INDEX, "verify": _VERIFY}
+_OPS = f"""\
+Print the ops that a preprocessing spec can name, with their arguments.
+
+  {PROGRAM} ops
+"""
+_COMMANDS = {
+    "describe": _DESCRIBE,
+    "preview": _PREVIEW,
+    "index": _INDEX,
+    "verify": _VERIFY,
+    "ops": _OPS,
+}
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -54,8 +65,10 @@ def make_parser() -> argparse.ArgumentParser:
         )
         for name, about in _COMMANDS.items()
     }
-    for each in added.values():
-        each.add_argument("dataset", help="TFDS name[/config][:version], or a versioned folder")
+    for name in ("describe", "preview", "index", "verify"):
+        added[name].add_argument(
+            "dataset", help="TFDS name[/config][:version], or a versioned folder"
+        )
     for name in ("describe", "preview"):
         _add_fields(added[name])
     _add_machines(added["describe"])
