@@ -112,7 +112,7 @@ def assert_equal(found: list[dict[str, np.ndarray]], expected: list[dict[str, np
             np.testing.assert_array_equal(values, other[path], err_msg=f"{path} of {step}")
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(
     data=st.data(),
     transforms=st.lists(st.sampled_from(TRANSFORMS), min_size=1, max_size=4),
