@@ -26,6 +26,13 @@ def test_masked_mean_ignores_padding_of_any_value() -> None:
     assert np.isnan(tjb.masked_mean(values, jnp.zeros(4, bool)))
 
 
+def test_masked_mean_of_narrow_dtypes_is_neither_cut_nor_infinite() -> None:
+    mean = jax.jit(tjb.masked_mean)
+    assert float(mean(jnp.full(4, 2**30, jnp.int32), jnp.ones(4, bool))) == 2**30
+    assert float(mean(jnp.full(4096, 100, jnp.float16), jnp.ones(4096, bool))) == 100
+    assert float(mean(jnp.full(1000, 3, jnp.bfloat16), jnp.ones(1000, bool))) == 3
+
+
 @pytest.mark.parametrize("num_examples", SIZES)
 @pytest.mark.parametrize("global_batch_size", [4, 8])
 def test_gather_examples_gives_every_example_once_in_order(

@@ -29,7 +29,8 @@ def masked_mean(values: jax.Array, mask: jax.Array) -> jax.Array:
         [...], floating; NaN where no row is real.
     """
     rows = jnp.reshape(mask, mask.shape + (1,) * (values.ndim - 1))
-    return jnp.sum(values, axis=0, where=rows) / jnp.sum(mask)
+    # Not a sum over a count: `mean` adds up small floats and integers in a wider dtype.
+    return jnp.mean(values, axis=0, where=rows)
 
 
 def gather_examples(batch: Mapping[str, Any], tree: Any) -> tuple[Ids, Any]:
