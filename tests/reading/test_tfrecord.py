@@ -63,13 +63,14 @@ def test_read_any_order_and_repeats(numbers_folder: str) -> None:
     assert reader.read(chosen).tolist() == whole[chosen].tolist()
 
 
+@pytest.mark.parametrize(("place", "part"), [(20, "data"), (9, "header bytes")])
 def test_read_flipped_byte_names_file_record_and_offset(
-    numbers_folder: str, tmp_path: Path
+    numbers_folder: str, tmp_path: Path, place: int, part: str
 ) -> None:
     files = damaged_copy(numbers_folder, tmp_path / "1.0.0")
     data = bytearray(files[1].read_bytes())
     offset = scan(files[1], 7)[3]
-    data[offset + 20] ^= 1
+    data[offset + place] ^= 1
     files[1].write_bytes(data)
     first_of_file = len(scan(files[0], 8)) - 1
     reader = reader_of(tmp_path / "1.0.0")
@@ -78,6 +79,7 @@ def test_read_flipped_byte_names_file_record_and_offset(
         reader.read(np.array([first_of_file + 3]))
     message = str(caught.value)
     assert f"record 3 of {files[1]}, at byte {offset}" in message
+    assert message.startswith(f"A record's {part} match their stored checksum")
     assert "prepare the dataset again" in message
     reader_of(tmp_path / "1.0.0", verify_crc=False).read(np.array([first_of_file + 3]))
 

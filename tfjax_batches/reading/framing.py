@@ -20,10 +20,11 @@ FRAME_BYTES = HEADER_BYTES + FOOTER_BYTES
 
 LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
+_HEADER = np.dtype([("length", "<i8"), ("sum", "<u4")])
 _MASK_DELTA = np.uint32(0xA282EAD8)
 
 # The parts of a frame, taken without a step of Python for each.
-_LENGTH_OF = operator.itemgetter(slice(LENGTH.size))
+_HEADER_OF = operator.itemgetter(slice(HEADER_BYTES))
 _DATA_OF = operator.itemgetter(slice(HEADER_BYTES, -FOOTER_BYTES))
 _CHECKSUM_OF = operator.itemgetter(slice(-FOOTER_BYTES, None))
 
@@ -41,7 +42,7 @@ class FrameError(ValueError):
 
 
 class ChecksumError(FrameError):
-    """A record whose data are damaged."""
+    """A record that is damaged; the message says what of it."""
 
 
 def unpack_frames(
@@ -55,28 +56,37 @@ def unpack_frames(
     Args:
         frames: The stored bytes of each, as far as the file has them.
         sizes: int64[n], how many bytes that should be.
-        verify_crc: Check the data against their checksums.
+        verify_crc: Check the data, and the bytes of the length, against their checksums.
 
     Raises:
         FrameError: There is no record of that length.
-        ChecksumError: There is one, and its data are not those that were written.
+        ChecksumError: There is one, and it is not as it was written.
     """
     found = np.fromiter(map(len, frames), np.int64, len(frames))
     _check(sizes >= FRAME_BYTES, FrameError, "no record is as short as this one would be")
     _check(found == sizes, FrameError, "the file ends before the end of it")
-    lengths = np.frombuffer(b"".join(map(_LENGTH_OF, frames)), "<i8")
-    _check(lengths == sizes - FRAME_BYTES, FrameError, "its length is not the one stored there")
+    headers = np.frombuffer(b"".join(map(_HEADER_OF, frames)), _HEADER)
+    fits = headers["length"] == sizes - FRAME_BYTES
+    _check(fits, FrameError, "its length is not the one stored there")
     data = list(map(_DATA_OF, frames))
     if verify_crc:
         stored = np.frombuffer(b"".join(map(_CHECKSUM_OF, frames)), "<u4")
         sums = np.fromiter(map(google_crc32c.value, data), np.uint32, len(data))
-        _check(_mask(sums) == stored, ChecksumError, "its data do not match their checksum")
+        _check(_mask(sums) == stored, ChecksumError, "data")
+        _check(_length_sums(headers["length"]) == headers["sum"], ChecksumError, "header bytes")
     return data
 
 
 def _check(good: npt.NDArray[np.bool_], kind: type[FrameError], why: str) -> None:
     if not good.all():
         raise kind(int(np.argmin(good)), why)
+
+
+def _length_sums(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
+    """Return the masked checksum of each length; records have few lengths, or are large."""
+    distinct, place = np.unique(lengths, return_inverse=True)
+    sums = [google_crc32c.value(LENGTH.pack(length)) for length in distinct.tolist()]
+    return _mask(np.array(sums, np.uint32))[place]
 
 
 def _mask(sums: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:

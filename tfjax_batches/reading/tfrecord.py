@@ -61,7 +61,7 @@ class TFRecordPlaces:
         place = self.describe(example)
         if isinstance(why, ChecksumError):
             return RecordError(
-                f"A record's data match their stored checksum; those of {place}, do not. Restore "
+                f"A record's {why} match their stored checksum; those of {place}, do not. Restore "
                 "the file or prepare the dataset again; verify_crc=False reads it as it is."
             )
         path = self.paths[self.locate(np.array([example]))[0][0]]
