@@ -19,8 +19,9 @@ import numpy.typing as npt
 
 import tfjax_batches
 from tfjax_batches.description import Description, Table, facts
-from tfjax_batches.errors import LayoutError, nearest_hint
+from tfjax_batches.errors import LayoutError
 from tfjax_batches.planning.order import Int64Array
+from tfjax_batches.planning.spec import check_spec, dim0_axes, to_spec
 from tfjax_batches.planning.wording import (
     Spec,
     SpecEntry,
@@ -187,7 +188,7 @@ class BatchLayout:
     @property
     def data_axes(self) -> tuple[str, ...]:
         """Mesh axes that split dim 0 of features without a spec of their own."""
-        return _dim0_axes(self.spec)
+        return dim0_axes(self.spec)
 
     def rows(self, process_index: int) -> Int64Array:
         """Return the distinct rows that a process holds, int64[process_batch], rising.
@@ -269,7 +270,7 @@ class BatchLayout:
     def _chunk_count(self) -> int:
         """Equal parts of the batch such that every device's slice is made of whole parts."""
         specs = [self.spec, *(spec for _, spec in self.feature_specs)]
-        return math.lcm(*(self._split_of(_dim0_axes(spec)) for spec in specs))
+        return math.lcm(*(self._split_of(dim0_axes(spec)) for spec in specs))
 
     def _chunks(self, process_index: int) -> Int64Array:
         """Return the parts of the batch that a process holds, int64[n], rising."""
@@ -286,7 +287,7 @@ class BatchLayout:
         """Process and chunk of each part that is held, both int64[n], by process, then chunk."""
         owners = np.array(self.process_of_device, np.int64)  # [devices]
         keys = []  # process * chunk_count + chunk
-        for axes in {_dim0_axes(spec) for spec in (self.spec, *dict(self.feature_specs).values())}:
+        for axes in {dim0_axes(spec) for spec in (self.spec, *dict(self.feature_specs).values())}:
             split = self._split_of(axes)
             per_slice = self._chunk_count // split
             held = np.unique(owners * split + self._slice_of_device(axes))
@@ -311,7 +312,7 @@ class BatchLayout:
         return math.prod(sizes[axis] for axis in axes)
 
     def _check_divides(self, spec: Spec, owner: str) -> None:
-        axes = _dim0_axes(spec)
+        axes = dim0_axes(spec)
         split = self._split_of(axes)
         if self.global_batch_size % split:
             split_axes = tuple((axis, dict(self.mesh_shape)[axis]) for axis in axes)
@@ -323,32 +324,6 @@ class BatchLayout:
                 f"and global_batch_size={self.global_batch_size}. "
                 f"The nearest valid global_batch_size is {nearest}."
             )
-
-
-def to_spec(spec: Iterable[SpecEntry]) -> Spec:
-    """Return the entries of a `PartitionSpec` as plain tuples, strings and None.
-
-    Raises:
-        LayoutError: An entry is none of these (`PartitionSpec.UNCONSTRAINED`, say), or the spec
-            leaves arrays unreduced.
-    """
-    if not isinstance(spec, Iterable) or getattr(spec, "unreduced", None):
-        raise LayoutError(
-            f"A spec holds an entry for each dim, and no sums still to come; got {spec!r}. "
-            "Name the mesh axes that split each dim, as in PartitionSpec('data')."
-        )
-    entries: list[SpecEntry] = []
-    for entry in spec:
-        if entry is None or isinstance(entry, str):
-            entries.append(entry)
-        elif isinstance(entry, tuple | list) and all(isinstance(axis, str) for axis in entry):
-            entries.append(tuple(entry))
-        else:
-            raise LayoutError(
-                f"A spec's entries are None, an axis or a tuple of axes; got {entry!r} in {spec}. "
-                "Name the mesh axes that split each dim."
-            )
-    return tuple(entries)
 
 
 def _check_sharding(owner: str, sharding: object) -> None:
@@ -368,30 +343,3 @@ def _check_sharding(owner: str, sharding: object) -> None:
 def _is_int(value: object) -> TypeGuard[int]:
     # bool is an Integral, and True is no size.
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
-def check_spec(spec: Spec, mesh_shape: tuple[tuple[str, int], ...], owner: str) -> None:
-    """Raise LayoutError when `spec`, of the argument `owner`, does not fit the mesh."""
-    known = [name for name, _ in mesh_shape]
-    axes = [axis for entry in spec for axis in _entry_axes(entry)]
-    for axis in axes:
-        if axis not in known:
-            raise LayoutError(
-                f"A spec names axes of its mesh; {owner} names {axis!r} in {spec_text(spec)}, "
-                f"the mesh is {mesh_text(mesh_shape)}. {nearest_hint(axis, known)}"
-            )
-        if axes.count(axis) > 1:
-            raise LayoutError(
-                f"A spec names each mesh axis once; {owner} names {axis!r} twice in "
-                f"{spec_text(spec)}. Drop one of them."
-            )
-
-
-def _entry_axes(entry: SpecEntry) -> tuple[str, ...]:
-    if entry is None:
-        return ()
-    return (entry,) if isinstance(entry, str) else entry
-
-
-def _dim0_axes(spec: Spec) -> tuple[str, ...]:
-    return _entry_axes(spec[0]) if spec else ()
