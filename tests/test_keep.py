@@ -331,6 +331,30 @@ def test_other_function_of_one_name_is_looked_at_again(
     assert caplog.text == ""
 
 
+@tf.function
+def is_less(value: tf.Tensor, limit: tf.Tensor) -> tf.Tensor:
+    return value < limit
+
+
+@tf.function
+def is_less_swapped(limit: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+    return value < limit
+
+
+def test_function_that_calls_with_other_parameters_is_looked_at_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = make_numbers(tmp_path, 23)
+    for called, kept in ((is_less, range(5)), (is_less_swapped, range(6, 23))):
+        keep = tjb.KeepExamples(
+            lambda n, f=called: f(n, np.int64(5)),  # type: ignore[misc]
+            features=("number",),
+            name="few",
+        )
+        assert ids_of(keep, folder) == list(kept)
+    assert "keep='few' was used" in caplog.text
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -388,6 +412,23 @@ def test_predicate_may_use_tables_and_tensors(numbers_folder: str) -> None:
         name="table",
     )
     assert ids_of(keep, numbers_folder) == [1, 2, 4, 9]
+
+
+def test_predicate_may_use_a_tensor_within_a_branch(
+    tmp_path: Path, records_read: list[int]
+) -> None:
+    folder = make_numbers(tmp_path, 23)
+    for limit in (5, 5, 9):
+        limits = tf.constant([limit, limit], tf.int64)
+
+        def below(number: tf.Tensor, limits: tf.Tensor = limits) -> tf.Tensor:
+            if number > 20:
+                return False
+            return number < limits[0]
+
+        keep = tjb.KeepExamples(lambda n, f=below: f(n), features=("number",), name="below")  # type: ignore[misc]
+        assert ids_of(keep, folder) == list(range(limit))
+    assert sorted(records_read) == sorted([*range(23)] * 2)
 
 
 def test_predicate_may_be_python_of_its_arguments(numbers_folder: str) -> None:

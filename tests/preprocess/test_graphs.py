@@ -53,6 +53,76 @@ def test_digest_tells_constants_and_captured_tensors_apart() -> None:
     assert digest_graph(traced(lambda x: x - 1)) != digest_graph(traced(lambda x: 1 - x))
 
 
+@tf.function
+def is_below(value: tf.Tensor, limit: tf.Tensor) -> tf.Tensor:
+    return value < limit
+
+
+@tf.function
+def is_above(limit: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+    return value < limit
+
+
+@tf.function
+def ends(value: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    return value - 1, value + 1
+
+
+@tf.function
+def swapped_ends(value: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    low, high = value - 1, value + 1
+    return high, low
+
+
+def test_digest_tells_the_order_of_arguments_and_results_apart() -> None:
+    limit = np.int64(500)
+    of_arguments = [digest_graph(traced(lambda x, f=f: f(x, limit))) for f in (is_below, is_above)]
+    assert of_arguments[0] != of_arguments[1]
+    assert digest_graph(traced(lambda x: ends(x)[0])) != digest_graph(traced(lambda x: ends(x)[1]))
+    of_results = [digest_graph(traced(lambda x, f=f: f(x)[0])) for f in (ends, swapped_ends)]
+    assert of_results[0] != of_results[1]
+    assert digest_graph(traced(lambda x: (x - 1, x + 1)[0])) != digest_graph(
+        traced(lambda x: (x - 1, x + 1)[1])
+    )
+
+
+def nested(kind: str, values: list[int]) -> Callable[[Any], Any]:
+    """Return a function with a captured tensor within a part of it."""
+    captured = tf.constant(values, tf.int64)
+
+    def by_branch(x: tf.Tensor) -> tf.Tensor:
+        if x > 100:
+            return False
+        return x < captured[0]
+
+    def by_loop(x: tf.Tensor) -> tf.Tensor:
+        total = x
+        for value in captured:
+            total += value
+        return total > 3
+
+    first = tf.function(lambda x: x < captured[0])
+    return {
+        "branch": by_branch,
+        "cond": lambda x: tf.cond(x > 100, lambda: False, lambda: x < captured[0]),
+        "switch": lambda x: tf.switch_case(
+            tf.cast(x, tf.int32), [lambda: x < captured[0], lambda: x > captured[0]]
+        ),
+        "map": lambda x: tf.reduce_all(tf.map_fn(lambda v: v + captured[0], tf.range(x)) > 3),
+        "loop": by_loop,
+        "call": lambda x: first(x),
+    }[kind]
+
+
+@pytest.mark.parametrize("size", [2, 1000])
+@pytest.mark.parametrize("kind", ["branch", "cond", "switch", "map", "loop", "call"])
+def test_digest_of_a_tensor_captured_within_is_that_of_its_values(kind: str, size: int) -> None:
+    digests = [digest_graph(traced(nested(kind, [v] * size))) for v in (5, 5, 6)]
+    assert digests[0] == digests[1] != digests[2]
+    function = nested(kind, [5] * size)
+    assert digest_graph(traced(function)) == digest_graph(traced(function)) == digests[0]
+
+
 @pytest.mark.parametrize(
     ("function", "expected"),
     [

@@ -114,6 +114,7 @@ STATELESS = {
         )[2][0, 0, 0]
     ),
     "tf.function": tf.function(lambda x: tf.map_fn(lambda v: v * 2, x)),
+    "captured within": lambda x: tf.cond(x[0] > 0, lambda: x, lambda: x + SHIFTS[0]),
 }
 
 

@@ -42,45 +42,79 @@ def digest_graph(concrete: Any) -> str:
             captured count too.
     """
     definition = concrete.graph.as_graph_def()
-    functions = {function.signature.name: function for function in definition.library.function}
+    digests = _Digests(definition.library.function)
+    names = _Names(node.name for node in definition.node)
+    parts = [*digests.describe(definition.node, names)]
+    parts += [names.number(output.name).encode() for output in concrete.outputs]
+    parts += [
+        tf.io.serialize_tensor(value).numpy()
+        for value in concrete.captured_inputs
+        if value.dtype not in (tf.resource, tf.variant)
+    ]
+    return _hash(parts).hex()[:16]
+
+
+class _Names:
+    """Numbers for the names of one graph, in its order.
+
+    TensorFlow counts on the names of what is captured, from trace to trace; the names of arguments
+    and of nodes say nothing of what is computed, but for which they are.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._numbers = {name: number for number, name in enumerate(names)}
+
+    def number(self, reference: str) -> str:
+        """Return a reference, such as `^name` or `name:output:0`, with a number for the name."""
+        name, *output = reference.removeprefix("^").split(":")
+        control = "^" if reference.startswith("^") else ""
+        return control + ":".join([str(self._numbers[name]), *output])
+
+
+class _Digests:
+    """Digests of the functions of a graph, by name; each is found once."""
+
+    def __init__(self, functions: Iterable[Any]) -> None:
+        self._functions = {function.signature.name: function for function in functions}
+        self._found: dict[str, bytes] = {}
+
+    def describe(self, nodes: Iterable[Any], names: _Names) -> Iterator[bytes]:
+        """Yield what nodes are, with functions told by what they do: their names are counted on."""
+        for node in nodes:
+            is_call = node.op in self._functions
+            yield self._of_function(node.op) if is_call else node.op.encode()
+            yield repr([names.number(reference) for reference in node.input]).encode()
+            for name in sorted(set(node.attr) - _UNTOLD):
+                if name.startswith("_"):
+                    continue
+                attr = node.attr[name]
+                called = [attr.func.name] if attr.HasField("func") else []
+                called += [each.name for each in attr.list.func]
+                yield name.encode()
+                yield from map(self._of_function, called)
+                if not called:
+                    yield attr.SerializeToString(deterministic=True)
+
+    def _of_function(self, name: str) -> bytes:
+        if name not in self._found:
+            function = self._functions.get(name)
+            self._found[name] = _hash([] if function is None else self._describe_function(function))
+        return self._found[name]
+
+    def _describe_function(self, function: Any) -> Iterator[bytes]:
+        arguments = function.signature.input_arg
+        names = _Names(each.name for each in (*arguments, *function.node_def))
+        yield repr([each.type for each in arguments]).encode()
+        yield from self.describe(function.node_def, names)
+        results = [function.ret[each.name] for each in function.signature.output_arg]
+        yield repr([names.number(each) for each in results]).encode()
+        yield repr(sorted(map(names.number, function.control_ret.values()))).encode()
+
+
+def _hash(parts: Iterable[bytes]) -> bytes:
+    """Return the digest of parts; where one ends and the next begins counts."""
     digest = hashlib.sha256()
-    for text in _describe(definition.node, functions, {}):
-        digest.update(text)
-    for value in concrete.captured_inputs:
-        if value.dtype not in (tf.resource, tf.variant):
-            digest.update(tf.io.serialize_tensor(value).numpy())
-    return digest.hexdigest()[:16]
-
-
-def _describe(
-    nodes: Iterable[Any], functions: dict[str, Any], digests: dict[str, bytes]
-) -> Iterator[bytes]:
-    """Yield what nodes are, with functions told by what they do: their names are counted on."""
-    for node in nodes:
-        yield f"{node.name} {node.op if node.op not in functions else ''} {node.input}\n".encode()
-        for name in sorted(set(node.attr) - _UNTOLD):
-            if name.startswith("_"):
-                continue
-            attr = node.attr[name]
-            called = [attr.func.name] if attr.HasField("func") else []
-            called += [each.name for each in attr.list.func]
-            yield name.encode()
-            if called:
-                for each in called:
-                    yield _function_digest(each, functions, digests)
-            else:
-                yield attr.SerializeToString(deterministic=True)
-        if node.op in functions:
-            yield _function_digest(node.op, functions, digests)
-
-
-def _function_digest(name: str, functions: dict[str, Any], digests: dict[str, bytes]) -> bytes:
-    if name not in digests:
-        function = functions.get(name)
-        digest = hashlib.sha256()
-        if function is not None:
-            for text in _describe(function.node_def, functions, digests):
-                digest.update(text)
-            digest.update(repr(sorted(function.ret.items())).encode())
-        digests[name] = digest.digest()
-    return digests[name]
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.digest()
