@@ -447,6 +447,9 @@ def raise_error(number: tf.Tensor) -> tf.Tensor:
     raise RuntimeError("no such thing")
 
 
+VARIABLE = tf.Variable(5, dtype=tf.int64)
+
+
 def fail_at_9(number: tf.Tensor) -> tf.Tensor:
     with tf.control_dependencies(
         [tf.debugging.assert_none_equal(number, np.int64(9), message="is nine")]
@@ -465,6 +468,14 @@ def fail_at_9(number: tf.Tensor) -> tf.Tensor:
         (
             lambda number: tf.numpy_function(lambda n: n > 3, [number], tf.bool),
             r"'bad' holds the stateful PyFunc.*stateful=False",
+        ),
+        (
+            lambda number: number > VARIABLE,
+            r"ReadVariableOp\. Pass the value of a variable as a con",
+        ),
+        (
+            lambda number: tf.io.read_file("/x") == tf.strings.as_string(number),
+            r"'bad' holds the stateful ReadFile\. Read files before",
         ),
         (lambda number: number > np.random.default_rng().integers(2**40), "gives another graph"),
         (raise_error, "'bad' raised RuntimeError when it was traced: .*no such thing.*Mend"),

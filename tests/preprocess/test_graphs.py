@@ -131,6 +131,30 @@ def test_digest_of_a_tensor_captured_within_is_that_of_its_values(kind: str, siz
         (lambda x: tf.random.truncated_normal([], seed=1), ["TruncatedNormal"]),
         (lambda x: tf.random.shuffle(tf.range(x)), ["RandomShuffle"]),
         (lambda x: tf.random.categorical([[1.0, 1.0]], 1), ["Multinomial"]),
+        (lambda x: tf.io.read_file(tf.strings.as_string(x)), ["ReadFile"]),
+        (
+            lambda x: tf.cond(x > 1, lambda: tf.size(tf.io.matching_files("/x")), lambda: 1),
+            ["MatchingFiles"],
+        ),
+        (lambda x: (tf.io.write_file("/x", tf.strings.as_string(x)), x)[1], ["WriteFile"]),
+        (
+            lambda x: tf.raw_ops.RestoreV2(
+                prefix="/x", tensor_names=["a"], shape_and_slices=[""], dtypes=[tf.int64]
+            )[0],
+            ["RestoreV2"],
+        ),
+        (lambda x: tf.raw_ops.GetSessionTensor(handle="a", dtype=tf.int64), ["GetSessionTensor"]),
+        (
+            lambda x: tf.data.TFRecordDataset("/x").reduce(x, lambda n, _: n + 1),
+            ["TFRecordDataset"],
+        ),
+        (
+            lambda x: tf.data.TextLineDataset("/x").reduce(x, lambda n, _: n + 1),
+            ["TextLineDataset"],
+        ),
+        (lambda x: tf.data.Dataset.range(x).reduce(x, lambda n, v: n + v), []),
+        (lambda x: tf.linalg.det(tf.eye(3) * tf.cast(x, tf.float32)), []),
+        (lambda x: tf.io.decode_raw(tf.strings.as_string(x), tf.uint8), []),
         (lambda x: tf.random.stateless_uniform([], [0, x]), []),
         (lambda x: tf.random.experimental.index_shuffle(x, [1, 2], np.int64(5)), []),
     ],

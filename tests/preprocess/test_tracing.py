@@ -67,6 +67,7 @@ STATEFUL = {
         "PyFunc",
     ),
     "time": (lambda x: x + tf.cast(tf.timestamp(), tf.float32), "Timestamp"),
+    "file": (lambda x: x + tf.io.decode_raw(tf.io.read_file("/x"), tf.float32)[0], "ReadFile"),
     "map_fn": (lambda x: tf.map_fn(lambda v: v * tf.random.uniform([]), x), "RandomUniform"),
     "cond": (
         lambda x: tf.cond(x[0] > 0, lambda: x, lambda: x + tf.random.uniform([3])),
@@ -87,6 +88,8 @@ def test_build_chain_stateful_op_is_named_however_deep(name: str) -> None:
     assert "2. touch holds the stateful " in message
     assert any(each in message for each in op.split("|"))
     assert "tf.random.stateless_* with the seed of random=True" in message
+    assert ("as a constant: tf.constant(variable" in message) == (name == "variable")
+    assert ("Read files before" in message) == (name == "file")
 
 
 def checked(x: Any) -> Any:

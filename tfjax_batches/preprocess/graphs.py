@@ -17,10 +17,18 @@ _STATEFUL = re.compile(
     r"|ParameterizedTruncatedNormal|SampleDistortedBoundingBox(V2)?|Skipgram"
     # Time, and Python that may know more than its arguments.
     r"|Timestamp|PyFunc|EagerPyFunc"
+    # Files, sessions, other processes and devices.
+    r"|ReadFile|MatchingFiles|Write.*|.*Reader(V2)?|Reader.*|Restore.*|Save.*|Load.*|RecordInput"
+    r"|.*(TFRecord|TextLine|FixedLengthRecord|CSV|Sql|LMDB|MatchingFiles|Snapshot|DataService"
+    r"|Generator)Dataset(V\d)?|DatasetToTFRecord|MergeV2Checkpoints|DistributedSave"
+    r"|FileSystemSetConfiguration|(Get|Delete)Session.*|.*SummaryWriter|.*Summary(Db|File)Writer"
+    r"|ImportEvent|Collective.*|Nccl.*|Infeed.*|Outfeed.*|Send|Recv|RemoteCall"
     # Variables, and what else keeps something from call to call.
     r"|Var(iable|HandleOp|IsInitializedOp).*|ReadVariable.*|Assign.*|Resource.*"
     r"|(Anonymous)?MutableHashTable.*|(Anonymous)?MutableDenseHashTable.*"
-    r"|LookupTable(Insert|Remove|Import)V2|Iterator.*|.*Queue.*|(Unstage|Stage).*|Stack.*V2"
+    r"|LookupTable(Insert|Remove|Import)V2|.*Iterator.*|.*Queue.*|(Unstage|Stage).*|Stack.*V2"
+    r"|(Ordered)?Map(Stage|Unstage|Peek|Size|Clear|IncompleteSize).*|Barrier.*|.*MemoryCache"
+    r"|.*Accumulator.*|.*Mutex.*|TemporaryVariable|(Add|Take)(Many)?Sparse.*Map|GlobalIterId"
 )
 
 # Attributes that differ from trace to trace, or from machine to machine, and change no value.
@@ -32,6 +40,19 @@ def stateful_ops(graph: tf.Graph) -> list[str]:
     definition = graph.as_graph_def()
     nodes = [*definition.node, *(n for f in definition.library.function for n in f.node_def)]
     return sorted({node.op for node in nodes if _STATEFUL.fullmatch(node.op)})
+
+
+def tell_mend(ops: Iterable[str]) -> str:
+    """Return what to do about stateful ops that stand for something outside of the function.
+
+    Empty, or sentences each after a space.
+    """
+    mend = ""
+    if any(re.fullmatch(r"(Read|Assign|Resource)?.*Var.*Op|Variable.*|Assign.*", op) for op in ops):
+        mend += " Pass the value of a variable as a constant: tf.constant(variable.numpy())."
+    if any(re.fullmatch(r"ReadFile|MatchingFiles|Restore.*|Load.*", op) for op in ops):
+        mend += " Read files before, and use what they hold as a constant."
+    return mend
 
 
 def digest_graph(concrete: Any) -> str:

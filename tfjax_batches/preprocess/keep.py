@@ -14,7 +14,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfjax_batches.errors import ConfigError, FeatureError, nearest_hint
-from tfjax_batches.preprocess.graphs import digest_graph, stateful_ops
+from tfjax_batches.preprocess.graphs import digest_graph, stateful_ops, tell_mend
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.leaf import to_example
 from tfjax_batches.reading.rows import Row, map_rows
@@ -32,7 +32,8 @@ class KeepExamples:
     name stands for one function. Where its graph is another than the one that the name was used
     for (or TensorFlow is another release), the examples are looked at again, with a warning. What
     a graph does not show asks for another name when it changes: the content of tables, and Python
-    that `tf.numpy_function(…, stateful=False)` calls.
+    that `tf.numpy_function(…, stateful=False)` calls. Within a run neither may change: nothing can
+    tell a table that changes from a fixed one. A function reads no files and no variables.
 
     `tjb.build(keep=…)` takes it, and applies it to what TFDS decodes: before `pad_to`,
     `preprocess` and `transforms`, and whatever `features` names. (An op of `preprocess` that is
@@ -168,8 +169,8 @@ class Predicate:
         )
         if ops := stateful_ops(traced.graph):
             raise ConfigError(
-                f"{rule} holds the stateful {', '.join(ops)}. Use a split such as 'train[:10%]', "
-                "tf.random.stateless_uniform with a seed made of the features, and "
+                f"{rule} holds the stateful {', '.join(ops)}.{tell_mend(ops)} Use a split such as "
+                "'train[:10%]', tf.random.stateless_uniform with a seed made of the features, and "
                 "tf.numpy_function(…, stateful=False) for Python that depends on its arguments "
                 "alone."
             )

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfjax_batches.errors import BatchesError, ConfigError, FeatureError
-from tfjax_batches.preprocess.graphs import digest_graph, stateful_ops
+from tfjax_batches.preprocess.graphs import digest_graph, stateful_ops, tell_mend
 from tfjax_batches.preprocess.outside import snapshot
 from tfjax_batches.preprocess.transforms import MapExamples, Transform
 from tfjax_batches.reading.leaf import FeatureSpec
@@ -69,9 +69,9 @@ def check_pure(transform: Transform, label: str, specs: Specs, rows: int, traced
     rule = f"A transform depends on its features and its seed, and changes nothing else; {label}"
     if ops := stateful_ops(traced.function.graph):
         raise ConfigError(
-            f"{rule} holds the stateful {', '.join(ops)}. Use tf.random.stateless_* with the seed "
-            "of random=True, and tf.numpy_function(…, stateful=False) for Python that depends on "
-            "its arguments alone."
+            f"{rule} holds the stateful {', '.join(ops)}.{tell_mend(ops)} Use "
+            "tf.random.stateless_* with the seed of random=True, and tf.numpy_function(…, "
+            "stateful=False) for Python that depends on its arguments alone."
         )
     before = snapshot(transform.fn)
     again = trace(transform, label, specs, rows)
