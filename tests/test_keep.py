@@ -355,6 +355,13 @@ def test_function_that_calls_with_other_parameters_is_looked_at_again(
     assert "keep='few' was used" in caplog.text
 
 
+def with_ids(data: bytes, ids: list[int]) -> bytes:
+    """Return a file of kept ids with other ones, and their digest."""
+    start = int.from_bytes(data[:8], "little")
+    good, bad = (digest_ids(np.array(each, np.int64)) for each in (KEPT, ids))
+    return data[:start].replace(good.encode(), bad.encode()) + np.array(ids, "<i8").tobytes()
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -364,6 +371,11 @@ def test_function_that_calls_with_other_parameters_is_looked_at_again(
         lambda data: data[: len(data) // 2],
         lambda data: data.replace(b'"ids"', b'"isd"'),
         lambda data: data.replace(b'"thirds"', b'"fourth"'),
+        lambda data: np.array([80_008], "<i8").tobytes() + b"[" * 80_000 + data[-8:],
+        lambda data: with_ids(data, [0, 23]),
+        lambda data: with_ids(data, [-1, 3]),
+        lambda data: with_ids(data, [3, 1]),
+        lambda data: with_ids(data, [3, 3]),
     ],
 )
 def test_damaged_file_is_made_anew(tmp_path: Path, damage: Any, records_read: list[int]) -> None:
@@ -450,6 +462,10 @@ def raise_error(number: tf.Tensor) -> tf.Tensor:
 VARIABLE = tf.Variable(5, dtype=tf.int64)
 
 
+def by_python(function: Callable[[Any], Any]) -> Callable[[tf.Tensor], tf.Tensor]:
+    return lambda number: tf.numpy_function(function, [number], tf.bool, stateful=False)
+
+
 def fail_at_9(number: tf.Tensor) -> tf.Tensor:
     with tf.control_dependencies(
         [tf.debugging.assert_none_equal(number, np.int64(9), message="is nine")]
@@ -481,6 +497,18 @@ def fail_at_9(number: tf.Tensor) -> tf.Tensor:
         (raise_error, "'bad' raised RuntimeError when it was traced: .*no such thing.*Mend"),
         (lambda: True, "'bad' raised TypeError when it was traced"),
         (fail_at_9, "'bad' fails on example 9, which is record 1 of .*is nine.* Mend the function"),
+        (
+            by_python(lambda n: np.int64(n)),
+            r"'bad' fails on example \d+, .*is int64, but expects bool\. Mend the function",
+        ),
+        (
+            by_python(lambda n: np.array([n > 3, n > 4])),
+            r"'bad' fails on example \d+, .*[Ss]hape.*\. Mend the function",
+        ),
+        (
+            by_python(lambda n: np.bool_(n < 5) if n < 7 else 1 // int(n - n)),
+            r"'bad' fails on example \d+, .*ZeroDivisionError: .* by zero.*\. Mend the function",
+        ),
     ],
 )
 def test_bad_predicate_is_named(
@@ -525,6 +553,7 @@ def test_bare_function_is_refused_with_the_way_to_wrap_it(
         ({"name": ""}, "1 to 100 characters.*got ''"),
         ({"name": "x" * 101}, "1 to 100 characters"),
         ({"name": None}, "got None"),
+        ({"name": "two\nlines"}, r"on one line, .*got 'two\\nlines'"),
     ],
 )
 def test_bad_field_is_named(fields: dict[str, Any], text: str) -> None:

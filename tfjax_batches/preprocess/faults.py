@@ -49,16 +49,16 @@ def explain_transform_failure(
                 stored = "; ".join(reader.describe(int(e)) for e in examples[examples >= 0])
                 return TransformError(
                     f"A transform has a value for every example; {stage.label} fails on {stored}: "
-                    f"{_reason(error.message)} Mend the transform, or leave the example "
+                    f"{tell_reason(error.message)} Mend the transform, or leave the example "
                     "out by the split, or with keep=tjb.KeepExamples(…). "
                     f"(Step {step} on process {process_index}.)"
                 )
     return None
 
 
-def _reason(message: str) -> str:
+def tell_reason(message: str) -> str:
     """Return the line of TensorFlow's message that tells what is wrong; the rest is its cause's."""
-    noise = ("Graph execution error", "Detected at", "File ", "[[{{node", "Traceback")
+    noise = ("Graph execution error", "Detected at", "File ", "[[{{", "Traceback", "<stack traces")
     lines = [line.strip() for line in message.splitlines()]
     reasons = [line for line in lines if line and not line.startswith(noise)]
     line = reasons[0] if reasons else "it gives no reason"

@@ -45,7 +45,7 @@ class KeepExamples:
             by AutoGraph; returns a scalar bool, True to keep.
         features: What `fn` is given, by path, such as `("label", "objects/bbox")`. No other feature
             is parsed.
-        name: What the result is kept under; 1 to 100 characters.
+        name: What the result is kept under; 1 to 100 characters, on one line.
 
     Raises:
         ConfigError: One of them is no function, no tuple of paths, or no name.
@@ -74,10 +74,11 @@ class KeepExamples:
                 f"KeepExamples.features is a tuple of feature paths; got {named!r}. {mend}"
             )
         object.__setattr__(self, "features", tuple(named))
-        if not isinstance(self.name, str) or not 1 <= len(self.name) <= _NAME_CHARACTERS:
+        is_text = isinstance(self.name, str) and 1 <= len(self.name) <= _NAME_CHARACTERS
+        if not is_text or not self.name.isprintable():  # a new line would break what is printed
             raise ConfigError(
-                f"KeepExamples.name has 1 to {_NAME_CHARACTERS} characters, which the result is "
-                f"kept under; got {self.name!r}. Name what is kept, such as 'below-5'."
+                f"KeepExamples.name has 1 to {_NAME_CHARACTERS} characters on one line, which the "
+                f"result is kept under; got {self.name!r}. Name what is kept, such as 'below-5'."
             )
 
 
@@ -146,7 +147,8 @@ class Predicate:
         # Whatever the user's code raises.
         except Exception as error:
             message = error.message if isinstance(error, tf.errors.OpError) else str(error)
-            return f"{type(error).__name__}: {message}"
+            text = f"{type(error).__name__}: {message}".strip().removesuffix(":")
+            return text if text.endswith(".") else f"{text}."
         return None
 
     def _of_row(self, row: Row) -> tf.Tensor:

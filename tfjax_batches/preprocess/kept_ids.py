@@ -23,6 +23,7 @@ from tqdm import tqdm
 from tfjax_batches.errors import ConfigError, SplitError
 from tfjax_batches.planning.kept import KeptExamples, digest_ids
 from tfjax_batches.planning.order import Int64Array
+from tfjax_batches.preprocess.faults import tell_reason
 from tfjax_batches.preprocess.keep import KeepExamples, Predicate
 from tfjax_batches.reading.derived import derived_paths, file_key, load_derived, save_derived
 from tfjax_batches.reading.faults import explain_records
@@ -51,7 +52,7 @@ def find_kept(keep: KeepExamples, source: Source, reader: RecordReader) -> KeptE
     # Before anything is read: a file that changes meanwhile is noticed by the next run.
     header = _header(keep, source, predicate)
     paths = kept_paths(keep, source)
-    if (found := _load(paths, header)) is None:
+    if (found := _load(paths, header, source.num_examples)) is None:
         ids = np.flatnonzero(_Evaluation(keep, source, reader, predicate).run())
         found = ids, digest_ids(ids)
         header["ids"] = found[1]
@@ -89,7 +90,9 @@ def _header(keep: KeepExamples, source: Source, predicate: Predicate) -> dict[st
     }
 
 
-def _load(paths: Sequence[str], header: Mapping[str, Any]) -> tuple[Int64Array, str] | None:
+def _load(
+    paths: Sequence[str], header: Mapping[str, Any], num_examples: int
+) -> tuple[Int64Array, str] | None:
     """Return ids, int64[kept], and digest of a file with that header; None: there is no such file.
 
     All ids are read once, to check them.
@@ -101,6 +104,8 @@ def _load(paths: Sequence[str], header: Mapping[str, Any]) -> tuple[Int64Array, 
         found, ids = loaded
         differing = {name for name in header if found.get(name) != header[name]}
         if not differing <= {"function"} or found.get("ids") != digest_ids(ids):
+            continue
+        if not _are_ids(ids, num_examples):
             continue
         if not differing:
             return ids, found["ids"]
@@ -114,6 +119,13 @@ def _load(paths: Sequence[str], header: Mapping[str, Any]) -> tuple[Int64Array, 
             header["dataset"],
         )
     return None
+
+
+def _are_ids(ids: Int64Array, num_examples: int) -> bool:
+    """Whether ids, int64[n], are rising and those of a split of so many examples."""
+    if len(ids) == 0:
+        return True
+    return bool(ids[0] >= 0 and ids[-1] < num_examples and np.all(ids[1:] > ids[:-1]))
 
 
 class _Evaluation:
@@ -189,7 +201,7 @@ class _Evaluation:
         if (cause := explain_records(examples, self._reader, predicate.decoder)) is not None:
             return cause
         for example in examples:
-            if (why := predicate.why_failing(self._reader.read(example[None]))) is not None:
+            if (why := self._why_failing(self._reader.read(example[None]))) is not None:
                 return ConfigError(
                     "KeepExamples.fn says of every example whether it is kept; that of "
                     f"{self._keep.name!r} fails on example {example}, which is "
@@ -197,3 +209,14 @@ class _Evaluation:
                 )
         error.add_note(f"This is keep={self._keep.name!r}, on examples {examples}.")
         return error
+
+    def _why_failing(self, record: npt.NDArray[np.object_]) -> str | None:
+        """Return why the function fails on a record, object[1]; None: it does not."""
+        if (why := self._predicate.why_failing(record)) is not None:
+            return why
+        # A graph checks more, such as the dtype that `tf.numpy_function` was told.
+        try:
+            self._keeps(tf.constant(record.repeat(self._rows)))
+        except tf.errors.OpError as error:
+            return tell_reason(error.message)
+        return None

@@ -92,7 +92,7 @@ def load_derived(path: str, file_format: str) -> tuple[dict[str, Any], Int64Arra
         header = json.loads(data[8:header_bytes].tobytes())
         integers = data[header_bytes:].view("<i8").view(np.ndarray)
         return (header, integers) if header["format"] == file_format else None
-    except (OSError, ValueError, TypeError, KeyError, IndexError):
+    except (OSError, ValueError, TypeError, KeyError, IndexError, RecursionError):
         return None
 
 
