@@ -199,6 +199,9 @@ def make_loader(
             pad_to=config.pad_to,
             preprocess=config.preprocess,
             transforms=[name_of(transform) for transform in own_transforms],
+            graphs={tf.__version__: chain.digest_of_last(len(own_transforms))}
+            if own_transforms
+            else None,
         ),
         label_names=find_label_names(source.features, _label_paths(chain)),
         _flat_spec=_device_specs(device_specs, config.global_batch_size, sharding, own_shardings),

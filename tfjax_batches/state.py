@@ -40,6 +40,7 @@ _MENDS = {
     "pad_to": "set pad_to back",
     "preprocess": "set preprocess back",
     "transforms": "give build the same transforms",
+    "graphs": "give build transforms that do the same; these have the names of others",
     "global_batch_size": "set global_batch_size back; only remainder='carry' can change it",
     "order_version": "go on with the release of tfjax_batches that saved the state",
 }
@@ -55,6 +56,7 @@ def make_fingerprint(
     keep_on_host: Sequence[str] = (),
     pad_to: Mapping[str, int] | None = None,
     transforms: Sequence[str] = (),
+    graphs: Mapping[str, str] | None = None,
 ) -> Fingerprint:
     """Return what the rows of a run depend on, as field → JSON value.
 
@@ -67,6 +69,7 @@ def make_fingerprint(
         keep_on_host: Paths of those features that are delivered on the host.
         pad_to: Lengths of padded features. None: none is.
         transforms: Names of the transforms that are given as functions.
+        graphs: Release of TensorFlow → digest of what they do, as that release traces it.
     """
     fields = {
         "dataset": dataset,
@@ -89,6 +92,8 @@ def make_fingerprint(
         fields["pad_to"] = dict(pad_to)
     if transforms:
         fields["transforms"] = list(transforms)
+    if graphs:
+        fields["graphs"] = dict(graphs)
     return {name: _shortened(value) for name, value in fields.items()}
 
 
@@ -118,8 +123,14 @@ def read_position(state: Any, plan: BatchPlan, fingerprint: Fingerprint) -> int:
             others; names each field with the saved and the present value, and how to go on.
     """
     position, saved = _read_fields(state)
+    compared = {*saved, *fingerprint}
+    if not _graphs_are_comparable(saved, fingerprint):
+        compared -= {"graphs"}
     # As text: 0, 0.0 and False are equal in Python, and a field that is null is not one missing.
-    was, now = ({name: json.dumps(each[name]) for name in each} for each in (saved, fingerprint))
+    was, now = (
+        {name: json.dumps(each[name]) for name in each if name in compared}
+        for each in (saved, fingerprint)
+    )
     differences = [
         f"  {name}: saved {was.get(name, 'nothing')}, now {now.get(name, 'nothing')}; "
         f"{_MENDS.get(name, 'set it back')}"
@@ -148,6 +159,12 @@ def read_position(state: Any, plan: BatchPlan, fingerprint: Fingerprint) -> int:
             f"global_batch_size={plan.global_batch_size}. Pass a state as get_state() returned it."
         )
     return position
+
+
+def _graphs_are_comparable(saved: Fingerprint, present: Fingerprint) -> bool:
+    """Return whether both tell graphs of one release of TensorFlow: others trace other ones."""
+    was, now = saved.get("graphs"), present.get("graphs")
+    return isinstance(was, Mapping) and isinstance(now, Mapping) and was.keys() == now.keys()
 
 
 def _read_fields(state: Any) -> tuple[int, dict[str, Any]]:

@@ -369,6 +369,15 @@ def test_fingerprint_tells_transforms_only_where_there_are_any(numbers_folder: s
         state = batches.get_state()
     with pytest.raises(tjb.StateError, match=r'transforms: .*"times 3".*the same transforms'):
         named.restore(state)
+    with iter(named) as batches:
+        state = batches.get_state()
+    named.restore(state).close()
+    other = build(numbers_folder, [tjb.MapBatches(lambda batch: batch, name="times 3")])
+    with pytest.raises(tjb.StateError, match=r"graphs: .* transforms that do the same"):
+        other.restore(state)
+    # What another release of TensorFlow traced cannot be compared.
+    state["fingerprint"]["graphs"] = {"1.0": "0123456789abcdef"}
+    other.restore(state).close()
     names = [tjb.MapBatches(scale, name="n" * 200)] * 40
     with iter(build(numbers_folder, names)) as batches:
         assert len(str(batches.get_state())) < 2000

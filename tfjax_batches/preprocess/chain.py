@@ -156,7 +156,12 @@ class Chain:
     @functools.cached_property
     def digest(self) -> str:
         """16 hex digits that tell what the chain does."""
-        text = "\n".join(f"{stage.label} {stage.digest}" for stage in self.stages)
+        return self.digest_of_last(len(self.stages))
+
+    def digest_of_last(self, count: int) -> str:
+        """Return 16 hex digits that tell what the last `count` transforms do, names included."""
+        last = self.stages[len(self.stages) - count :]
+        text = "\n".join(f"{name_of(stage.transform)} {stage.digest}" for stage in last)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def __call__(self, features: GroupFeatures, seeds: tf.Tensor) -> GroupFeatures:
