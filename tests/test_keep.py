@@ -498,6 +498,10 @@ def fail_at_9(number: tf.Tensor) -> tf.Tensor:
         (lambda: True, "'bad' raised TypeError when it was traced"),
         (fail_at_9, "'bad' fails on example 9, which is record 1 of .*is nine.* Mend the function"),
         (
+            lambda number: 10 // (number - 7) > 0,
+            r"'bad' fails on example 7, .*: InvalidArgumentError: Integer division by zero\. Mend",
+        ),
+        (
             by_python(lambda n: np.int64(n)),
             r"'bad' fails on example \d+, .*is int64, but expects bool\. Mend the function",
         ),

@@ -103,7 +103,8 @@ def check_agreement(facts: Facts) -> None:
         raise AgreementError(
             "All processes load parts of one batch, so their configs and datasets are equal; "
             "these fields are not:\n" + "\n".join(f"  {line}" for line in differences) + "\n"
-            "Start all processes with the same config and the same prepared dataset."
+            "Start all processes with the same config, the same keep and transforms, and the same "
+            "prepared dataset."
         )
 
 

@@ -172,7 +172,7 @@ def make_loader(
     )
     chain = build_chain(all_transforms, decoder.specs)
     host_paths = choose_host_paths(chain.specs, config.keep_on_host, decoder.padded, source.name)
-    check_device_features(chain.specs, host_paths, source.name, decoder.specs, chain.tell_origin)
+    check_device_features(chain.specs, host_paths, source.name, decoder.parsed, chain.tell_origin)
     plan = BatchPlan(
         num_examples=source.num_examples,
         global_batch_size=config.global_batch_size,

@@ -46,3 +46,17 @@ def test_choose_host_paths_take_lengths_along_where_they_are() -> None:
     assert choose_host_paths(dropped, ["objects/box"], padded, "made") == {"objects/box"}
     with pytest.raises(FeatureError, match=r"'boxes' is none\. .* 'objects/box"):
         choose_host_paths(specs, ["boxes"], padded, "made")
+
+
+def test_check_device_features_advises_features_that_can_be_named() -> None:
+    decoder = Decoder(features_of("objects", "text"), None, "made", pad_to={"objects": 2})
+    assert decoder.parsed == ("objects/box", "objects/label", "text")
+    with pytest.raises(FeatureError, match=r"Leave them out: features=\('objects/box', 'objects/l"):
+        check_device_features(decoder.specs, (), "made", decoder.parsed)
+    alone = Decoder(features_of("text"), None, "made")
+    with pytest.raises(FeatureError) as caught:
+        check_device_features(alone.specs, (), "made", alone.parsed)
+    assert "\nNo other is parsed: leave them on the host: keep_on_host=('text',)" in str(
+        caught.value
+    )
+    assert "features=()" not in str(caught.value)

@@ -6,6 +6,7 @@ without it: counts, order, steps, resuming, evaluation.
 """
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,8 @@ from tfjax_batches.reading.leaf import to_example
 from tfjax_batches.reading.rows import Row, map_rows
 from tfjax_batches.reading.source import Source
 
+# What TensorFlow adds to a message of an op that ran eagerly.
+_NODE = re.compile(r"\{\{function_node \S*\}\} ?| ?\[Op:\w*\]( name: ?\S*)?|:$")
 _NAME_CHARACTERS = 100  # it stands in saved states, which are small
 
 
@@ -147,7 +150,7 @@ class Predicate:
         # Whatever the user's code raises.
         except Exception as error:
             message = error.message if isinstance(error, tf.errors.OpError) else str(error)
-            text = f"{type(error).__name__}: {message}".strip().removesuffix(":")
+            text = _NODE.sub("", f"{type(error).__name__}: {message}").strip()
             return text if text.endswith(".") else f"{text}."
         return None
 

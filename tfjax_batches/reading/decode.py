@@ -32,6 +32,7 @@ class Decoder:
 
     Attributes:
         specs: `FeatureSpec` of each feature by path, sorted by path.
+        parsed: Paths of the features that are parsed, sorted; no length is among them.
         padded: Paths of the features that `pad_to` names.
 
     Raises:
@@ -54,6 +55,7 @@ class Decoder:
         left_encoded = frozenset(encoded)
         for path in sorted(left_encoded):
             _check_encoded(path, {path: known[path] for path in chosen}, dataset)
+        self.parsed = tuple(chosen)
         self._leaves = {
             path: Leaf(path, known[path], encoded=path in left_encoded) for path in chosen
         }

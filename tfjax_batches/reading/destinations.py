@@ -43,7 +43,7 @@ def check_device_features(
         specs: What batches hold, by path.
         host_paths: Those that stay on the host.
         dataset: The dataset's name, for messages.
-        parsed: Paths of the features before any transform. None: as `specs`.
+        parsed: Paths of the features that the config's `features` may name. None: as `specs`.
         tell_origin: Returns what made a feature so, for the message; empty: it was stored so.
 
     Raises:
@@ -61,9 +61,9 @@ def check_device_features(
     host = tuple(sorted({*host_paths, *faults}))
     lengths = {p: 16 for p in faults if specs[p].is_paddable and not specs[p].is_string}
     pad = f"; or give them a length, such as pad_to={lengths!r}" if lengths else ""
+    leave = f"Leave them out: features={good!r}; or leave" if good else "No other is parsed: leave"
     raise FeatureError(
         f"A feature on its way to a device has a fixed shape and is no string; of {dataset} "
-        f"these are not so:\n{listed}\nLeave them out: features={good!r}; or leave them on "
-        f"the host: keep_on_host={host!r}{pad}; or let a transform drop them, or give them a "
-        "shape."
+        f"these are not so:\n{listed}\n{leave} them on the host: keep_on_host={host!r}{pad}; or "
+        "let a transform drop them, or give them a shape."
     )
