@@ -203,14 +203,21 @@ def test_build_chain_python_side_effects_are_named() -> None:
 def test_build_chain_values_of_python_as_constants_are_found() -> None:
     for change in (
         lambda x: x * NUMPY_RANDOM.random(),
-        lambda x: x * np.random.rand(),  # noqa: NPY002
-        lambda x: x * random.random(),
         lambda x: x + time.perf_counter() % 1,
         lambda x: x + float(next(COUNTER)),
         lambda x: tf.map_fn(lambda v: v * NUMPY_RANDOM.random(), x),
     ):
         message = error_of(tjb.MapBatches(with_x(change)), ConfigError)
         assert "2. touch gives another graph each time it is traced" in message
+
+
+def test_build_chain_generators_for_all_are_found_even_where_they_give_the_same_twice() -> None:
+    for name, change in (
+        ("'np.random'", lambda x: x * np.random.randint(2)),  # noqa: NPY002
+        ("'random'", lambda x: x * random.choice([1, 2])),
+    ):
+        message = error_of(tjb.MapBatches(with_x(change)), ConfigError)
+        assert f"2. touch changes {name} when it is called" in message
 
 
 def test_build_chain_reading_and_caching_outside_is_no_side_effect() -> None:

@@ -3,6 +3,7 @@
 
 import dis
 import functools
+import random
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,9 +19,14 @@ def snapshot(function: Callable[..., Any]) -> dict[str, Any]:
     """Return name → what it stands for, of closures, globals and attributes that may change.
 
     Containers count by what is in them, arrays by their bytes. Two snapshots are equal unless
-    something was assigned, put in or taken out in between.
+    something was assigned, put in or taken out in between. The random generators that Python and
+    NumPy have for all are outside of every function.
     """
-    return {name: _fix(value) for name, value in _references(function, set())}
+    return {
+        **{name: _fix(value) for name, value in _references(function, set())},
+        "random": random.getstate(),
+        "np.random": repr(np.random.get_state(legacy=False)),  # noqa: NPY002
+    }
 
 
 def _references(function: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
