@@ -137,6 +137,21 @@ def test_open_index_changed_file_is_named_with_record_and_offset(
         open_index(files_of(source))
 
 
+@pytest.mark.parametrize("record", [0, 4])
+@pytest.mark.parametrize("bit", range(64))
+def test_open_index_any_bit_of_a_length_flipped_is_named(
+    tmp_path: Path, record: int, bit: int
+) -> None:
+    source = write_split(tmp_path, num_files=1, per_file=5)
+    path = Path(source.ranges[0].path)
+    data = bytearray(path.read_bytes())
+    data[20 * record + bit // 8] ^= 1 << bit % 8
+    path.write_bytes(data)
+    text = rf"{path}; at record {record}, byte {20 * record}, the stored length is damaged"
+    with pytest.raises(RecordError, match=text):
+        open_index(files_of(source))
+
+
 def test_open_index_notices_other_shard_lengths(tmp_path: Path) -> None:
     source = write_split(tmp_path, num_files=2, per_file=5)
     files = files_of(source)

@@ -35,16 +35,18 @@ def scan_offsets(
     position, chunk, chunk_start = 0, b"", 0
     unpack, last_header = LENGTH.unpack_from, size - HEADER_BYTES
     for record in range(num_records):
-        offsets[record] = position
         at = position - chunk_start
         if at + HEADER_BYTES > len(chunk):
+            # Of a damaged length it may be more than an int64 holds.
+            offsets[record] = min(position, size)
             if position > last_header:
                 raise _explain(read_at, size, path, num_records, offsets[: record + 1])
             chunk, chunk_start, at = read_at(position, chunk_bytes), position, 0
             if len(chunk) < HEADER_BYTES:  # cut since its size was asked for
                 raise _explain(read_at, position, path, num_records, offsets[: record + 1])
+        offsets[record] = position
         position += unpack(chunk, at)[0] + FRAME_BYTES
-    offsets[num_records] = position
+    offsets[num_records] = min(position, size)
     if position != size:
         raise _explain(read_at, size, path, num_records, offsets)
     return offsets
