@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures of batches and layouts, by what is in them."""
 
+import io
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from matplotlib import pyplot
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 import tfjax_batches as tjb
 from tfjax_batches.local_rows import join_pieces
@@ -111,6 +113,24 @@ def test_show_of_tokens_strings_and_numbers_is_a_table() -> None:
     assert cells(tjb.show(batch))[3][2] == "x" * 39 + "…"
 
 
+@pytest.mark.parametrize("text", ["$5 and $6", r"$\nosuch{$", "$", "a_b$^$"])
+@pytest.mark.parametrize("image", [None, ""])
+def test_show_draws_dollars_as_they_are(text: str, image: str | None) -> None:
+    """Of mathtext that is wrong, drawing itself fails."""
+    batch = {
+        "image": np.zeros((1, 4, 4, 3), np.uint8),
+        "label": np.zeros(1, np.int32),
+        text: np.array([text.encode()], object),
+    }
+    figure = tjb.show(batch, image=image, label_names=[text])
+    figure.savefig(io.BytesIO())
+    tables = [cell for table in figure.axes[0].tables for cell in table.get_celld().values()]
+    shown = [*figure.findobj(Text), *(cell.get_text() for cell in tables)]
+    drawn = [each for each in shown if each.get_text() == text]
+    assert drawn
+    assert not any(each.get_parse_math() for each in drawn)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -165,6 +185,18 @@ def test_plot_layout_draws_a_bar_of_rows_for_each_device() -> None:
     assert colours[0] == colours[3] != colours[1] == colours[2]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["process 0", "process 1"]
     assert ax.get_ylim() == (8, 0)  # row 0 on top
+
+
+@pytest.mark.parametrize("devices", [1, 2, 4, 16, 64])
+def test_plot_layout_title_of_any_width_lies_within_the_figure(devices: int) -> None:
+    shape = {"replicas_of_it": 1, "a_long_data_axis": devices}
+    figure = tjb.BatchLayout.simulate(shape, "a_long_data_axis", 65_536, devices).plot()
+    figure.canvas.draw()
+    title = figure.texts[0] if figure.texts else figure.axes[0].title
+    assert title.get_text().startswith("65,536 rows")
+    extent, box = title.get_window_extent(), figure.bbox
+    assert box.x0 <= extent.x0 < extent.x1 <= box.x1
+    assert figure.axes[0].bbox.y1 <= extent.y0 < extent.y1 <= box.y1
 
 
 def test_plot_layout_of_a_large_pod_draws_the_first_devices() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`plot_layout`: a picture of which rows stand on which device."""
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from tfjax_batches.figures import colours, new_figure
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 _MOST_DEVICES = 4096
 _MOST_NAMED = 16
 _MOST_TICKS = 32
+_TITLE_LETTER_INCHES = 0.085  # of 10 points, rather more than the mean
 
 
 def plot_layout(layout: BatchLayout) -> "Figure":
@@ -36,7 +38,8 @@ def plot_layout(layout: BatchLayout) -> "Figure":
     count = min(len(layout.process_of_device), _MOST_DEVICES)
     owners = layout.process_of_device[:count]
     starts, stops = layout.device_rows()[:count].T  # [devices] each
-    figure = new_figure(min(12.0, 2.5 + 0.25 * count), 4)
+    width = min(12.0, 2.5 + 0.25 * count)
+    figure = new_figure(width, 4)
     ax = figure.subplots()
     firsts = {owner: device for device, owner in reversed(list(enumerate(owners)))}
     ax.bar(
@@ -58,7 +61,9 @@ def plot_layout(layout: BatchLayout) -> "Figure":
     more = len(layout.process_of_device) - count
     ax.set_xlabel("device, in mesh order" + (f" ({more:,} more)" if more else ""))
     ax.set_ylabel("row")
-    ax.set_title(layout.describe().title, fontsize=10)
+    # Above the figure, not the axes: it is as wide, and what is too long for it is cut off.
+    title = textwrap.fill(layout.describe().title, int(width / _TITLE_LETTER_INCHES))
+    figure.suptitle(title, fontsize=10, parse_math=False)
     if len(firsts) <= _MOST_NAMED:
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=8, frameon=False)
     return figure

@@ -155,7 +155,7 @@ def _draw_images(images: npt.NDArray[np.generic], titles: list[str]) -> "Figure"
         ax.set_axis_off()
     for ax, picture, title in zip(axes, pixels, titles, strict=False):
         ax.imshow(picture, cmap="gray", vmin=low, vmax=high)
-        ax.set_title(title, fontsize=9)
+        ax.set_title(title, fontsize=9, parse_math=False)  # a $ in it is a $
     return figure
 
 
@@ -198,4 +198,6 @@ def _draw_table(rows: Int64Array, values: _Values, names: _LabelNames) -> "Figur
     )
     table.auto_set_font_size(False)
     table.set_fontsize(9)
+    for cell in table.get_celld().values():
+        cell.get_text().set_parse_math(False)
     return figure
