@@ -115,7 +115,7 @@ def test_verify_names_each_damaged_record_and_goes_on(
     assert run(capsys, "verify", numbers_copy, "--split=test")[0] == 0
 
 
-@pytest.mark.parametrize("damage", ["cut", "missing", "length"])
+@pytest.mark.parametrize("damage", ["cut", "missing", "length", "high byte of a length"])
 def test_verify_of_a_file_without_its_records_checks_the_others(
     numbers_copy: Path, capsys: pytest.CaptureFixture[str], damage: str
 ) -> None:
@@ -127,7 +127,7 @@ def test_verify_of_a_file_without_its_records_checks_the_others(
     elif damage == "missing":
         path.unlink()
     else:
-        data[0] ^= 1
+        data[0 if damage == "length" else 7] ^= 0x80
         path.write_bytes(data)
     damaged = bytearray(other.read_bytes())
     damaged[40] ^= 1
@@ -139,6 +139,7 @@ def test_verify_of_a_file_without_its_records_checks_the_others(
     assert os.fspath(path) in lines[0]
     assert f"record 0 of {other}" in lines[1]
     assert lines[2].startswith(f"numbers/1.0.0 train: {23 - in_file - 1} of 23 records")
+    assert lines[2].endswith(f" in 3 files as written, {in_file} not checked")
 
 
 def test_verify_and_index_of_array_records(
@@ -154,7 +155,12 @@ def test_verify_and_index_of_array_records(
     code, out, _ = run(capsys, "verify", builder.data_path, "--split=train")
     assert code == 1
     assert len(out.splitlines()) == 2
-    assert "0 of 5 records" in out
+    assert "numbers/1.0.0 train: 5 records in 1 file not checked" in out
+    code, out, err = run(capsys, "index", builder.data_path, "--split=train")
+    assert (code, out) == (2, "")
+    assert os.fspath(path) in err
+    path.touch()
+    assert run(capsys, "index", builder.data_path, "--split=train")[0] == 2
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,11 @@
 import argparse
 import os
 
+import numpy as np
+
 from tfjax_batches.planning.wording import count_text
 from tfjax_batches.reading.index import index_paths, open_index, split_stem
+from tfjax_batches.reading.reader import open_reader
 from tfjax_batches.reading.source import FileFormat, Source, open_builder, open_sources
 from tfjax_batches.reading.storage import is_remote
 
@@ -23,6 +26,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _make(source: Source, files: dict[str, int]) -> str:
     """Make the index of some files; say where it is."""
     if source.file_format is FileFormat.ARRAY_RECORD:
+        firsts = np.cumsum([0, *(part.take for part in source.ranges[:-1])])
+        open_reader(source).read(firsts)  # opens each file, and sees that it has its records
         return "the files hold their own index"
     open_index(files)
     kept = [_find(stem) for stem in sorted({split_stem(path) for path in files})]

@@ -18,14 +18,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _verify(source: Source) -> bool:
-    good = 0
+    good = unchecked = 0
     # None: no bar where stderr is no terminal.
     with tqdm(total=source.num_examples, unit=" records", disable=None, leave=False) as progress:
         for found in check_files(source, progress.update):
             good += found.good
+            unchecked += found.unchecked
             for error in found.errors:
                 tqdm.write(f"{source.split}: {error}")
     files = count_text(len({part.path for part in source.ranges}), "file")
-    counted = f"{good:,} of {count_text(source.num_examples, 'record')}"
-    print(f"{source.name} {source.split}: {counted} in {files} as written", flush=True)
+    counted = f"{good:,} of {count_text(source.num_examples, 'record')} in {files} as written"
+    if unchecked:  # what is good of them is not known
+        counted += f", {unchecked:,} not checked"
+    if unchecked == source.num_examples:
+        counted = f"{count_text(unchecked, 'record')} in {files} not checked"
+    print(f"{source.name} {source.split}: {counted}", flush=True)
     return good == source.num_examples

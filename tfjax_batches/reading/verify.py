@@ -23,12 +23,14 @@ class FileCheck:
     Attributes:
         path: The file.
         good: Records that are as they were written.
-        errors: One for each record that is not; or one for all, where the file has not the
-            records that the dataset's metadata counts.
+        unchecked: Records that could not be looked for: where the file has not those that the
+            dataset's metadata counts, there is one error for all of them.
+        errors: One for each other record, or one for all that are unchecked.
     """
 
     path: str
     good: int
+    unchecked: int
     errors: tuple[RecordError, ...]
 
 
@@ -56,16 +58,20 @@ def check_files(source: Source, on_records: Callable[[int], object]) -> Iterator
             reader.mean_record_bytes()  # finds the records of a file that is opened alone
         except RecordError as error:
             on_records(part.take)
-            return FileCheck(path=part.path, good=0, errors=(error,))
+            return FileCheck(path=part.path, good=0, unchecked=part.take, errors=(error,))
         errors: list[RecordError] = []
         for first in range(start, start + part.take, _RECORDS_AT_ONCE):
             stop = min(first + _RECORDS_AT_ONCE, start + part.take)
             errors += _find_bad(reader, np.arange(first, stop))
             on_records(stop - first)
-        good = part.take - len(errors)
         # Of a file that cannot be opened each record gives the same error.
         distinct = {str(error): error for error in errors}
-        return FileCheck(path=part.path, good=good, errors=tuple(distinct.values()))
+        return FileCheck(
+            path=part.path,
+            good=part.take - len(errors),
+            unchecked=len(errors) if len(distinct) < len(errors) else 0,
+            errors=tuple(distinct.values()),
+        )
 
     with ThreadPoolExecutor(_THREADS) as pool:
         try:
