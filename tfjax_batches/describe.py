@@ -44,8 +44,7 @@ def describe(batch: Mapping[str, Any]) -> Description:
                 path,
                 array_text(array.dtype, array.shape),
                 _spec_of(array),
-                bytes_text(_bytes_of(array.dtype, array.shape)),
-                bytes_text(_local_bytes(array)),
+                *_bytes_texts(array),
             )
             for path, array in arrays.items()
         ),
@@ -59,14 +58,14 @@ def batch_leaves(batch: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: It is no nested dict of arrays.
     """
-    arrays = dict(_leaves(batch)) if isinstance(batch, Mapping) else {"": batch}
+    rule = "A batch is a nested dict of arrays"
+    mend = "Pass what the iterator gave; loaders and layouts have a describe() of their own."
+    if not isinstance(batch, Mapping):
+        raise ConfigError(f"{rule}; this is a {type(batch).__name__}. {mend}")
+    arrays = dict(_leaves(batch))
     for path, array in arrays.items():
         if not hasattr(array, "shape") or not hasattr(array, "dtype"):
-            what = f"{path!r} is" if path else "this is"
-            raise ConfigError(
-                f"A batch is a nested dict of arrays; {what} a {type(array).__name__}. "
-                "Pass what the iterator gave; loaders and layouts have a describe() of their own."
-            )
+            raise ConfigError(f"{rule}; {path!r} is a {type(array).__name__}. {mend}")
     return arrays
 
 
@@ -196,6 +195,12 @@ def _shape_text(shape: tuple[int, ...]) -> str:
 
 def _bytes_of(dtype: Any, shape: tuple[int, ...]) -> int:
     return int(math.prod(shape) * np.dtype(dtype).itemsize)
+
+
+def _bytes_texts(array: Any) -> tuple[str, str]:
+    if array.dtype == object:  # its items are pointers, whatever lies behind them
+        return "varies", "varies"
+    return bytes_text(_bytes_of(array.dtype, array.shape)), bytes_text(_local_bytes(array))
 
 
 def _local_bytes(array: Any) -> int:
