@@ -155,6 +155,27 @@ def test_show_says_what_it_cannot_draw(arguments: dict, error: type, message: st
         tjb.show(batch, **arguments)
 
 
+def donated_batch() -> dict[str, jax.Array]:
+    array = jax.numpy.ones((2, 3))
+    array.delete()
+    return {"x": array}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (dict, "this batch has no features"),
+        (lambda: {"x": np.float32(1)}, "none but scalars"),
+        (lambda: {"x": np.zeros((0, 3))}, "this batch has 0 rows"),
+        (lambda: np.ones(3), "nested dict of arrays; this is a ndarray"),
+        (donated_batch, "'x' was deleted, or donated to a step"),
+    ],
+)
+def test_show_of_a_batch_without_rows_says_why(make, message: str) -> None:
+    with pytest.raises(tjb.ConfigError, match=message):
+        tjb.show(make())
+
+
 def test_join_pieces_gives_the_rows_that_are_whole() -> None:
     """Of a 2-D sharding seen from one process: rows 2, 3 whole, of row 5 only a half."""
     values = np.arange(6 * 4).reshape(6, 4)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 import numpy.typing as npt
 
@@ -53,7 +54,8 @@ def show(
         The figure. In a notebook it is shown as the value of a cell; `savefig` writes it.
 
     Raises:
-        ConfigError: `n` is no positive number, or the batch no dict of arrays.
+        ConfigError: `n` is no positive number, or the batch no dict of arrays with rows; or an
+            array was donated.
         FeatureError: There is no such feature, or it cannot be drawn so.
         MissingPackageError: There is no matplotlib.
 
@@ -77,6 +79,7 @@ def show(
 def _first_rows(batch: Mapping[str, Any], n: int) -> tuple[Int64Array, _Values]:
     """Return the first rows that are here whole in each feature, and what they hold, by path."""
     arrays = batch_leaves(batch)
+    _check_has_rows(arrays)
     local = {
         path: read_local_rows(array)
         for path, array in arrays.items()
@@ -98,6 +101,21 @@ def _first_rows(batch: Mapping[str, Any], n: int) -> tuple[Int64Array, _Values]:
     return rows, {
         path: values[np.searchsorted(held, rows)] for path, (held, values) in whole.items()
     }
+
+
+def _check_has_rows(arrays: Mapping[str, Any]) -> None:
+    rule, mend = "show draws rows of arrays", "Pass what the iterator gave"
+    sized = {path: array for path, array in arrays.items() if array.ndim and path[:6] != "_host/"}
+    if not sized:
+        what = "none but scalars and what is in _host" if arrays else "no features"
+        raise ConfigError(f"{rule}; this batch has {what}. {mend}.")
+    if not any(map(len, sized.values())):
+        raise ConfigError(f"{rule}; this batch has 0 rows. {mend}.")
+    for path, array in sized.items():
+        if isinstance(array, jax.Array) and array.is_deleted():
+            raise ConfigError(
+                f"{rule}; {path!r} was deleted, or donated to a step. {mend}, before the step."
+            )
 
 
 def _choose_image(values: _Values, named: str | None) -> str:
