@@ -14,6 +14,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tfjax_batches as tjb
 
+LAYOUT = tjb.BatchLayout.simulate({"data": 2}, "data", 4, process_of_device=2)
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -176,5 +177,22 @@ def test_dry_run_takes_the_batch_size_of_its_layout(numbers_folder: str) -> None
     assert tjb.dry_run(config, layout).config.global_batch_size == 4
     with pytest.raises(tjb.ConfigError, match=r"layout, 4; got global_batch_size=8\. Leave it"):
         tjb.dry_run(config, layout, global_batch_size=8)
-    with pytest.raises(tjb.LayoutError, match="process 2 owns none of 4 rows on mesh data=2"):
+    with pytest.raises(tjb.LayoutError, match=r"0 <= process < 2; got process 2\."):
         tjb.dry_run(config, layout, process_index=2)
+
+
+@pytest.mark.parametrize(
+    ("layout", "options", "message"),
+    [
+        (None, {}, "are a BatchLayout; got a NoneType"),
+        (tjb.data_sharding(), {}, "are a BatchLayout; got a NamedSharding. Pass BatchLayout.sim"),
+        (LAYOUT, {"process_index": "0"}, "process_index must be an integer; got '0'"),
+        (LAYOUT, {"process_index": -1}, "0 <= process < 2; got process -1"),
+        (LAYOUT, {"sead": 1}, r"dry_run\(\) takes the fields of BatchConfig"),
+    ],
+)
+def test_dry_run_says_what_of_its_arguments_is_wrong(
+    numbers_folder: str, layout: object, options: dict, message: str
+) -> None:
+    with pytest.raises(tjb.ConfigError, match=message):
+        tjb.dry_run(numbers_folder, layout, **options)

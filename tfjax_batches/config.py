@@ -63,11 +63,11 @@ class BatchConfig:
         prepare: Download and prepare the dataset when it is not there: process 0 first, and
             then each machine that does not see the result on its disk.
         global_batch_size: Rows of one step over all processes, padding included.
-        shuffle: A `Shuffle` or its value.
+        shuffle: `"none"` or `"global"`, or a `Shuffle`.
         seed: Seed of the order and of random transforms, `0 <= seed < 2**63`. Equal on all
             processes.
         num_epochs: Passes over the examples. None: endless.
-        remainder: A `Remainder` or its value.
+        remainder: `"carry"`, `"drop"` or `"pad"`, or a `Remainder`.
         features: Features to parse, by path (`"objects/bbox"`). None: all.
         keep_on_host: Features left as NumPy under `batch["_host"]`, by path; the path of a nested
             dict means all below it. `BatchLoader` tells their form.
@@ -139,8 +139,15 @@ def settle(config: BatchConfig) -> list[str]:
     return [*faults, *_name_faults(config), *_pad_faults(config), *_spec_faults(config)]
 
 
-def config_from(config: BatchConfig | Any, fields: Mapping[str, Any]) -> BatchConfig:
+def config_from(
+    config: BatchConfig | Any, fields: Mapping[str, Any], caller: str = "build"
+) -> BatchConfig:
     """Return the checked config made of `config` (a `BatchConfig` or a dataset) and `fields`.
+
+    Args:
+        config: A config or a dataset.
+        fields: Fields in place of those of `config`.
+        caller: The function that took them, for messages.
 
     Raises:
         ConfigError: A name in `fields` is not a field, or a value is wrong.
@@ -148,7 +155,9 @@ def config_from(config: BatchConfig | Any, fields: Mapping[str, Any]) -> BatchCo
     known = {field.name for field in dataclasses.fields(BatchConfig)}
     if unknown := sorted(set(fields) - known):
         hints = "\n".join(f"  {name!r}: {nearest_hint(name, known)}" for name in unknown)
-        raise ConfigError(f"build() takes the fields of BatchConfig as keywords; unknown:\n{hints}")
+        raise ConfigError(
+            f"{caller}() takes the fields of BatchConfig as keywords; unknown:\n{hints}"
+        )
     if isinstance(config, BatchConfig):
         return dataclasses.replace(config, **fields).checked()
     if "dataset" in fields:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`dry_run`: the loader of a process of machines that one does not have."""
 
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,10 +10,10 @@ from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 from tfjax_batches.build import hide_accelerators_from_tensorflow, make_loader
 from tfjax_batches.config import BatchConfig, config_from
-from tfjax_batches.errors import ConfigError
+from tfjax_batches.errors import ConfigError, LayoutError
 from tfjax_batches.loader import BatchLoader
 from tfjax_batches.planning.layout import BatchLayout
-from tfjax_batches.planning.wording import Spec
+from tfjax_batches.planning.wording import Spec, count_text
 from tfjax_batches.preprocess.keep import KeepExamples, check_keep
 from tfjax_batches.preprocess.kept_ids import find_kept
 from tfjax_batches.preprocess.transforms import Transform
@@ -46,8 +47,10 @@ def dry_run(
             be given.
 
     Raises:
-        ConfigError: A field is wrong, or the batch size is not that of the layout.
-        LayoutError: The process owns no device, or a spec does not fit its feature.
+        ConfigError: A field is wrong, or the batch size is not that of the layout; or that is no
+            `BatchLayout`.
+        LayoutError: There is no such process, or it owns no device; or a spec does not fit its
+            feature.
         BatchesError: As for `build`.
 
     Example::
@@ -55,6 +58,7 @@ def dry_run(
         pod = tjb.BatchLayout.simulate({"data": 256}, "data", 1024, process_of_device=64)
         print(tjb.dry_run("digits", pod).describe())
     """
+    _check_machines(layout, process_index)
     rows = layout.global_batch_size
     stated = fields.get("global_batch_size", getattr(config, "global_batch_size", 0))
     if stated not in (0, rows):
@@ -62,7 +66,7 @@ def dry_run(
             f"A dry run has the batch size of its layout, {rows}; got global_batch_size={stated}. "
             "Leave it out, or make the layout with it."
         )
-    checked = config_from(config, {**fields, "global_batch_size": rows})
+    checked = config_from(config, {**fields, "global_batch_size": rows}, "dry_run")
     keep = check_keep(keep)
     hide_accelerators_from_tensorflow()
     builder = open_builder(checked.dataset, checked.data_dir)
@@ -74,12 +78,28 @@ def dry_run(
         checked,
         builder,
         layout,
-        process_index,
+        int(process_index),
         _on(mesh, layout.spec),
         {feature: _on(mesh, spec) for feature, spec in layout.feature_specs},
         transforms,
     )
     return loader if keep is None else loader.keeping(find_kept(keep, source, loader._reader))
+
+
+def _check_machines(layout: object, process_index: object) -> None:
+    if not isinstance(layout, BatchLayout):
+        raise ConfigError(
+            f"The machines of a dry run are a BatchLayout; got a {type(layout).__name__}. "
+            "Pass BatchLayout.simulate(...), or BatchLayout.from_sharding(...) of a sharding."
+        )
+    if isinstance(process_index, bool) or not isinstance(process_index, numbers.Integral):
+        raise ConfigError(f"process_index must be an integer; got {process_index!r}.")
+    count = layout.process_count
+    if not 0 <= int(process_index) < count:
+        raise LayoutError(
+            f"A layout of {count_text(count, 'process', 'processes')} has those of "
+            f"0 <= process < {count}; got process {process_index}. Name one of them."
+        )
 
 
 def _abstract_mesh(layout: BatchLayout) -> AbstractMesh:

@@ -174,7 +174,10 @@ def test_verify_and_index_of_array_records(
         (("preview", "{numbers}", "--features=nmber"), "Did you mean 'number'?"),
         (("describe", "{numbers}", "--global_batch_size=8", "--spec=dat"), "Did you mean 'data'?"),
         (("describe", "{numbers}", "--global_batch_size=9", "--mesh=data=2"), "is 8 or 10"),
-        (("describe", "{numbers}", "--global_batch_size=8", "--process=1"), "process 1 owns none"),
+        (
+            ("describe", "{numbers}", "--global_batch_size=8", "--process=1"),
+            "0 <= process < 1; got",
+        ),
     ],
 )
 def test_command_that_cannot_be_done_says_why_and_ends_with_2(
