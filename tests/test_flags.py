@@ -75,6 +75,13 @@ def test_program_tells_of_wrong_flags_in_one_line_and_of_all_in_its_help(tmp_pat
         assert f"--{name}:" in helped or f"--[no]{name}:" in helped, name
 
 
+@pytest.mark.parametrize(
+    ("name", "choices"), [("shuffle", tjb.Shuffle), ("remainder", tjb.Remainder)]
+)
+def test_flag_of_a_choice_lists_it_in_its_help(name: str, choices) -> None:
+    assert all(repr(each.value) in parsed()[name].help.replace('"', "'") for each in choices)
+
+
 def test_flags_are_those_of_the_fields_with_their_docs_and_defaults() -> None:
     values = parsed()
     assert set(values) - {"help", "helpfull", "helpshort", "helpxml"} >= FIELDS
@@ -124,6 +131,9 @@ def test_flag_value_is_that_of_the_field_and_survives_serialization(
         ("--num_epochs=1.5", "expected an integer, or none"),
         ("--shuffle=globl", "should be one of <none|global>"),
         ("--pad_to=bbox", "expected lengths such as"),
+        ("--pad_to==3", "expected lengths such as"),
+        ("--pad_to=a=1,a=2", "each path once; got 'a=1,a=2'"),
+        ("--data_axes=data,data", "names each axis once; got 'data,data'"),
         ("--pad_to=bbox=0", "pad_to['bbox'] must be an integer of at least 1"),
         ("--features=", "features must name at least one feature"),
         ("--mesh=data", "data=4,model=2; got 'data', which is wrong at 'data'"),

@@ -114,8 +114,11 @@ def _field_text(field: dataclasses.Field[Any], doc: str) -> FieldText:
 
 
 def _parse_lengths(text: str) -> dict[str, int]:
-    pairs = (part.rpartition("=") for part in parse_names(text))
-    return {path.strip(): int(length) for path, _, length in pairs}
+    pairs = [part.rpartition("=") for part in parse_names(text)]
+    lengths = {path.strip(): int(length) for path, _, length in pairs}
+    if "" in lengths or len(lengths) < len(pairs):
+        raise ValueError(text)
+    return lengths
 
 
 _READERS: dict[Any, tuple[str, Callable[[str], Any]]] = {
@@ -125,7 +128,7 @@ _READERS: dict[Any, tuple[str, Callable[[str], Any]]] = {
     str: ("a string", str),
     tuple[str, ...]: ("names separated by commas", parse_names),
 }
-_LENGTHS = ("lengths such as objects/bbox=16,words=8", _parse_lengths)
+_LENGTHS = ("lengths such as objects/bbox=16,words=8, each path once", _parse_lengths)
 
 
 @functools.cache

@@ -175,6 +175,10 @@ def _check_mesh(values: dict[str, Any]) -> bool:
         raise flags.ValidationError(
             f"One axis of a mesh may have the size -1; got {values[_MESH]!r}. Give the others."
         )
+    if len(set(values[_DATA_AXES])) < len(values[_DATA_AXES]):
+        raise flags.ValidationError(
+            f"--{_DATA_AXES} names each axis once; got {write_text(values[_DATA_AXES])!r}."
+        )
     for axis in values[_DATA_AXES]:
         if axis not in axes:
             raise flags.ValidationError(
