@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names and splits become exact records, or one clear error."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,24 @@ def test_open_source_percent_splits_are_a_partition(numbers_folder: str) -> None
         parts = [f"train[:{percent}%]", f"train[{percent}%:]"]
         found = [number for part in parts for number in numbers_of(open_source(builder, part))]
         assert found == list(range(23)), percent
+
+
+@pytest.mark.parametrize("name", ["dataset_info.json", "features.json"])
+@pytest.mark.parametrize("text", ["{oops", "", "[]"])
+def test_open_builder_of_broken_metadata_names_the_folder(
+    numbers_folder: str, tmp_path: Path, name: str, text: str
+) -> None:
+    folder = tmp_path / "numbers" / "1.0.0"
+    shutil.copytree(numbers_folder, folder)
+    (folder / name).write_text(text)
+    with pytest.raises(DatasetNotFoundError, match=rf"{name}.*{folder} cannot be read"):
+        open_builder(str(folder), None)
+
+
+def test_open_source_each_misspelt_part_of_a_split_is_answered(numbers_folder: str) -> None:
+    builder = open_builder(numbers_folder, None)
+    with pytest.raises(SplitError, match=r"Did you mean 'test'\?"):
+        open_source(builder, "train[:50%]+tset")
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,15 @@ def tfds_errors(what: str, name: str, data_dir: str | None) -> Iterator[None]:
         ) from error
 
 
+def unreadable_folder(folder: str, error: Exception) -> DatasetNotFoundError:
+    """Return the error of a versioned folder whose metadata cannot be read."""
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return DatasetNotFoundError(
+        "A dataset folder's dataset_info.json and features.json are as TFDS wrote them; those in "
+        f"{folder} cannot be read: {reason}. Restore them or prepare the dataset again."
+    )
+
+
 def folder_hint(folder: str) -> str:
     """Say which versioned folders lie below, for one given a level too high."""
     if not os.path.isdir(folder):

@@ -21,7 +21,7 @@ from tfjax_batches.errors import (
     nearest_hint,
 )
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.reading.missing import folder_hint, folders_in, tfds_errors
+from tfjax_batches.reading.missing import folder_hint, folders_in, tfds_errors, unreadable_folder
 
 
 class FileFormat(enum.StrEnum):
@@ -215,7 +215,11 @@ def _open_folder(name: str) -> tfds.core.DatasetBuilder:
     folder = os.path.expanduser(name)
     try:
         return tfds.builder_from_directory(folder)
-    except (OSError, ValueError, tf.errors.OpError) as error:
+    # Also protobuf's own, where dataset_info.json is broken.
+    except Exception as error:
+        is_there = os.path.exists(os.path.join(folder, "dataset_info.json"))
+        if is_there or not isinstance(error, OSError | ValueError | tf.errors.OpError):
+            raise unreadable_folder(folder, error) from error
         raise DatasetNotFoundError(
             "A dataset folder is the versioned one, which holds dataset_info.json; "
             f"dataset={name!r} does not. {folder_hint(folder)}"
@@ -226,8 +230,9 @@ def _split_info(builder: tfds.core.DatasetBuilder, split: str) -> tfds.core.Spli
     try:
         return builder.info.splits[split]
     except (KeyError, ValueError, AssertionError, TypeError) as error:
-        base, known = split.split("[")[0], builder.info.splits
-        hint = "" if base in known else f"{nearest_hint(base, known)} "
+        known = builder.info.splits
+        bases = [part.split("[")[0].strip() for part in split.split("+")]
+        hint = "".join(f"{nearest_hint(base, known)} " for base in bases if base not in known)
         reason = str(error).strip("'\"").splitlines()[0][:120]
         raise SplitError(
             f"split is a TFDS split expression; {split!r} is none of {builder.info.full_name} "
