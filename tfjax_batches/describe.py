@@ -159,8 +159,11 @@ def _memory_facts(loader: "BatchLoader") -> Table:
     device = sum(_bytes_of(s.dtype, s.sharding.shard_shape(s.shape)) for s in specs)
     on_process = device * layout.process_of_device.count(process)
     buffer_bytes = config.prefetch_depth * on_process
-    capped = config.prefetch_bytes is not None and config.prefetch_bytes < buffer_bytes
-    cap = f", capped at {bytes_text(config.prefetch_bytes or 0)}" if capped else ""
+    cap = ""
+    if config.prefetch_bytes is not None and config.prefetch_bytes < buffer_bytes:
+        fit = config.prefetch_bytes // on_process
+        held = f"room for {fit}" if fit else "less than one: each is made when it is asked for"
+        cap = f", capped at {bytes_text(config.prefetch_bytes)}, {held}"
     return facts(
         step=f"{bytes_text(whole)} in all, process {process} reads "
         f"{count_text(layout.process_batch_size(process), 'row')} of it; "
