@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tfjax_batches.commands.arguments import PROGRAM, make_parser
+from tfjax_batches.commands.arguments import PROGRAM, parse_words, shell_text
 from tfjax_batches.errors import BatchesError
 
 
@@ -27,14 +27,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: With code 2 for words that cannot be understood, 0 after `--help`.
     """
-    arguments = make_parser().parse_args(argv)
+    arguments = parse_words(argv)
     # TensorFlow's notices at its start would stand in the way of what is printed here.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     command = importlib.import_module(f"{__name__}.{arguments.command}")
     try:
         code: int = command.run(arguments)
     except BatchesError as error:
-        print(f"{PROGRAM} {arguments.command}: error: {error}", file=sys.stderr)
+        print(
+            f"{PROGRAM} {arguments.command}: error: {shell_text(error, arguments)}", file=sys.stderr
+        )
         return 2
     except KeyboardInterrupt:
         return 130

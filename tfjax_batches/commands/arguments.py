@@ -2,13 +2,20 @@
 """The words that each command takes."""
 
 import argparse
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tfjax_batches.errors import BatchesError, nearest_hint
 from tfjax_batches.field_text import FieldText, field_texts
 
 PROGRAM = "python -m tfjax_batches"
 
+_ABOUT = f"""\
+Look at datasets and runs, ahead of them. `COMMAND --help` tells of each command.
+
+  {PROGRAM} describe digits --global_batch_size=64 --prepare
+"""
 _DESCRIBE = f"""\
 Print what a run would do, from the dataset's metadata alone: steps, remainder, who loads which
 rows, features, bytes. No record is read, and no device is needed: the machines may be invented.
@@ -49,11 +56,52 @@ _COMMANDS = {
     "verify": _VERIFY,
     "ops": _OPS,
 }
+_WITH_FIELDS = ("describe", "preview")
+
+
+def parse_words(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Return the arguments that are given; of a misspelt word the error names the nearest.
+
+    Args:
+        argv: The words, the command first. None: those of the command line.
+
+    Raises:
+        SystemExit: With code 2 for words that cannot be understood, 0 after `--help`.
+    """
+    parser = make_parser()
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words and not words[0].startswith("-") and words[0] not in _COMMANDS:
+        parser.error(f"invalid choice: {words[0]!r}. {nearest_hint(words[0], _COMMANDS)}")
+    arguments, unknown = parser.parse_known_args(words)
+    if unknown:
+        hint = nearest_hint(unknown[0].partition("=")[0], _options(arguments))
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}. {hint}")
+    return arguments
+
+
+def shell_text(error: BatchesError, arguments: argparse.Namespace) -> str:
+    """Return an error's message, with options in place of the arguments of Python."""
+    text = str(error)
+    if arguments.command not in _WITH_FIELDS:
+        return text.replace("Pass prepare=True, or run", "Run")
+    return text.replace("prepare=True", "--prepare")
+
+
+def _options(arguments: argparse.Namespace) -> list[str]:
+    names = set(vars(arguments)) - {"command", "dataset"}
+    if arguments.command in _WITH_FIELDS:
+        names |= {field.name for field in field_texts()} - {"dataset"}
+    return [f"--{name}" for name in names]
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
-    parser = argparse.ArgumentParser(prog=PROGRAM, allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description=_ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     added = {
         name: commands.add_parser(
@@ -69,10 +117,10 @@ def make_parser() -> argparse.ArgumentParser:
         added[name].add_argument(
             "dataset", help="TFDS name[/config][:version], or a versioned folder"
         )
-    for name in ("describe", "preview"):
+    for name in _WITH_FIELDS:
         _add_fields(added[name])
     _add_machines(added["describe"])
-    _add_count(added["preview"], "--rows", 4, "Examples to print.")
+    _add_count(added["preview"], "--rows", None, "Examples to print. Default: 4, or all of fewer.")
     for name in ("index", "verify"):
         added[name].add_argument("--split", help="One split. Default: each of them.")
         added[name].add_argument("--data_dir", help="Folder of prepared datasets.")

@@ -15,15 +15,17 @@ from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.value_text import value_text
 
 _VALUES_WIDTH = 60
+_ROWS = 4  # where none are asked for
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what the features hold as decoded, and after each transform."""
     fields = given_fields(arguments)
-    rows = fields.get("global_batch_size", arguments.rows)
+    rows = fields.get("global_batch_size", arguments.rows or _ROWS)
     layout = BatchLayout.simulate({"data": 1}, (), rows, process_of_device=1)
     loader = dry_run(fields.pop("dataset"), layout, **fields)
-    stages = loader.preview(arguments.rows)
+    most = min(loader.plan.epoch_length, loader.num_examples)
+    stages = loader.preview(arguments.rows or min(_ROWS, most))
     print("\n\n".join(str(_describe_stage(stage, each)) for stage, each in stages.items()))
     return 0
 
