@@ -113,13 +113,22 @@ def test_image_ops_nested_keys_leave_the_rest_alone() -> None:
     ("spec", "image", "text"),
     [
         ("flip_lr", RAGGED, r"flip_lr takes images.*ragged uint8\[4.*several sizes. Put resize"),
-        ("flip_lr", [b"x"], r"flip_lr takes images.*string\[1\]: encoded bytes. Put decode"),
+        (
+            "flip_lr",
+            [b"x"],
+            r"flip_lr takes images.*string\[1\]: encoded bytes. Swap flip_lr with.*put decode",
+        ),
         ("resize(4)", np.zeros((2, 3)), r"resize takes images.*float64\[2, 3\]. Name a feature"),
         ("flip_lr(key='imag')", IMAGES, "none at 'imag'. Did you mean 'image'"),
         ("central_crop(11)", IMAGES, r"cuts 11 × 11.*'image' is uint8\[8, 10.*Put resize"),
         ("random_crop(15, 2)", IMAGES, r"cuts 15 × 15.*'image' is uint8\[8, 10.*Put resize"),
-        ("cutout(2, fill=0.5)", IMAGES, r"value that the images can hold.*fill is 0.5"),
-        ("cutout(2, fill=256)", IMAGES, r"value that the images can hold.*fill is 256"),
+        ("cutout(2, fill=0.5)", IMAGES, r"value that the feature can hold.*fill is 0.5"),
+        (
+            "cutout(2, fill=256)",
+            IMAGES,
+            r"'image' is uint8.*fill is 256. Write an integer, 0 to 255",
+        ),
+        ("cutout(2, fill=1e300)", IMAGES.astype(np.float32), r"fill is 1e\+300. Write -3.4"),
     ],
 )
 def test_image_ops_what_they_cannot_take_is_named(spec: str, image: object, text: str) -> None:

@@ -7,6 +7,7 @@ from tfjax_batches.errors import ConfigError, FeatureError, nearest_hint
 from tfjax_batches.preprocess.arguments import check_path
 from tfjax_batches.preprocess.features import (
     Batch,
+    check_free,
     feature_paths,
     get_feature,
     with_feature,
@@ -63,12 +64,7 @@ def rename(old: str, new: str) -> MapBatches:
     def fn(batch: Batch) -> dict[str, Any]:
         value = get_feature("rename", batch, old)
         rest = without_features(batch, {old})
-        for path in feature_paths(rest):
-            if path == new or path.startswith(f"{new}/") or new.startswith(f"{path}/"):
-                raise FeatureError(
-                    f"rename takes a path at which there is nothing; {path!r} is in the way of "
-                    f"{new!r}. Drop it in front, or choose another path."
-                )
+        check_free("rename", rest, new)
         return with_feature(rest, new, value)
 
     return MapBatches(fn)

@@ -7,6 +7,7 @@ A batch is a nested dict. Nothing here changes one: each function returns a new 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+import numpy as np
 import tensorflow as tf
 
 from tfjax_batches.errors import FeatureError, nearest_hint
@@ -68,6 +69,16 @@ def without_features(batch: Batch, paths: set[str], above: str = "") -> dict[str
     return kept
 
 
+def check_free(op: str, batch: Batch, new: str) -> None:
+    """Raise FeatureError unless there is nothing at, above or below the path of a new feature."""
+    for path in feature_paths(batch):
+        if path == new or path.startswith(f"{new}/") or new.startswith(f"{path}/"):
+            raise FeatureError(
+                f"{op} takes a path at which there is nothing; {path!r} is in the way of {new!r}. "
+                "Drop it in front, or give either another path."
+            )
+
+
 def map_values(value: Value, fn: Callable[[tf.Tensor], tf.Tensor]) -> Value:
     """Apply a function of single elements, dense or ragged."""
     if isinstance(value, tf.RaggedTensor):
@@ -82,6 +93,39 @@ def check_numeric(op: str, path: str, value: Value) -> None:
             f"{op} takes numbers; {path!r} is {describe(value)}. "
             "Put an op in front that decodes it, or name another feature with key."
         )
+
+
+def as_element(op: str, argument: str, number: float, path: str, value: Value) -> np.generic:
+    """Return a number as an element of a feature.
+
+    Args:
+        op: Which op puts it there, for messages.
+        argument: The op's argument that gives it, for messages.
+        number: Finite.
+        path: Of the feature.
+        value: The feature: numbers or bools.
+
+    Raises:
+        FeatureError: Its dtype cannot hold the number, or not as it is where integers are.
+    """
+    dtype = value.dtype
+    if dtype.is_floating or dtype.is_complex:
+        with np.errstate(over="ignore"):
+            element: Any = np.asarray(number).astype(dtype.as_numpy_dtype)
+        is_held = bool(np.isfinite(element))
+        low, high = dtype.real_dtype.min, dtype.real_dtype.max
+    else:
+        low, high = (0, 1) if dtype.is_bool else (dtype.min, dtype.max)
+        is_held = number == int(number) and low <= number <= high
+        element = np.asarray(int(number) if is_held else 0).astype(dtype.as_numpy_dtype)
+    if not is_held:
+        integer = "" if dtype.is_floating or dtype.is_complex else "an integer, "
+        raise FeatureError(
+            f"{op} puts in a value that the feature can hold; {path!r} is {describe(value)}, and "
+            f"{argument} is {number}. Write {integer}{low} to {high}."
+        )
+    held: np.generic = element[()]
+    return held
 
 
 def get_images(op: str, batch: Batch, path: str, *, ragged: bool = False) -> Value:
@@ -100,7 +144,8 @@ def get_images(op: str, batch: Batch, path: str, *, ragged: bool = False) -> Val
     fault = f"{op} takes images [n, h, w, c]; {path!r} is {describe(images)}"
     if images.dtype == tf.string:
         raise FeatureError(
-            f"{fault}: encoded bytes. Put decode('{path}') or decode_random_crop in front."
+            f"{fault}: encoded bytes. Swap {op} with the op behind it that decodes them, or put "
+            f"decode('{path}') in front."
         )
     if images.shape.rank != 4:
         raise FeatureError(f"{fault}. Name a feature of images with key.")

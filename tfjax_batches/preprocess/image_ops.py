@@ -19,7 +19,14 @@ from tfjax_batches.preprocess.arguments import (
     check_path,
     check_size,
 )
-from tfjax_batches.preprocess.features import Batch, Value, describe, get_images, with_feature
+from tfjax_batches.preprocess.features import (
+    Batch,
+    Value,
+    as_element,
+    describe,
+    get_images,
+    with_feature,
+)
 from tfjax_batches.preprocess.random_numbers import randint, uniform
 from tfjax_batches.preprocess.transforms import MapBatches
 from tfjax_batches.reading.rows import Row, map_rows
@@ -190,13 +197,7 @@ def cutout(size: int, fill: float = 0.0, key: str = "image") -> MapBatches:
 
     def fn(batch: Batch, seeds: tf.Tensor) -> dict[str, Any]:
         images = get_images("cutout", batch, key)
-        if images.dtype.is_integer and not (
-            fill == int(fill) and images.dtype.min <= fill <= images.dtype.max
-        ):
-            raise FeatureError(
-                f"cutout fills with a value that the images can hold; {key!r} is "
-                f"{describe(images)}, and fill is {fill}. Write an integer in its range."
-            )
+        element = as_element("cutout", "fill", fill, key, images)
         shape = tf.shape(images)
         numbers = uniform(seeds, 2)
         in_rows = _is_near(randint(numbers[:, 0], shape[1]), shape[1], size)
@@ -204,7 +205,7 @@ def cutout(size: int, fill: float = 0.0, key: str = "image") -> MapBatches:
         # Channels lie with the columns: a broadcast along a last dim of 3 is many times as slow.
         wide = tf.repeat(in_columns, shape[3], axis=1)
         blank = tf.reshape(in_rows[:, :, tf.newaxis] & wide[:, tf.newaxis, :], shape)
-        value = tf.fill(shape, tf.cast(fill, images.dtype))
+        value = tf.fill(shape, tf.constant(element, images.dtype))
         return with_feature(
             batch, key, tf.ensure_shape(tf.where(blank, value, images), images.shape)
         )

@@ -10,6 +10,8 @@ from tfjax_batches.preprocess.arguments import check_flag, check_integer, check_
 from tfjax_batches.preprocess.features import (
     Batch,
     Value,
+    as_element,
+    check_free,
     check_numeric,
     describe,
     get_feature,
@@ -31,7 +33,7 @@ def byte_tokens(key: str = "text", to: str = "tokens", eos: bool = True) -> MapB
 
     Args:
         key: Path of the texts, which are left out of the result.
-        to: Path of the tokens.
+        to: Path of the tokens, at which there is nothing but the texts.
         eos: Put a 1 behind each text.
     """
     check_path("key", key)
@@ -51,7 +53,9 @@ def byte_tokens(key: str = "text", to: str = "tokens", eos: bool = True) -> MapB
         )
         if eos:
             tokens = tf.concat([tokens, tf.fill([tf.shape(texts)[0], 1], _END_OF_TEXT)], axis=1)
-        return with_feature(without_features(batch, {key}), to, tokens)
+        rest = without_features(batch, {key})
+        check_free("byte_tokens", rest, to)
+        return with_feature(rest, to, tokens)
 
     return MapBatches(fn)
 
@@ -82,7 +86,7 @@ def pad(length: int, value: float = 0, key: str = "tokens") -> MapBatches:
 
     Args:
         length: Elements of each, at least 1.
-        value: What is filled with.
+        value: What is filled with; one that the feature's dtype holds.
         key: Path of the feature.
     """
     check_integer("length", length, 1)
@@ -92,11 +96,7 @@ def pad(length: int, value: float = 0, key: str = "tokens") -> MapBatches:
     def fn(batch: Batch) -> dict[str, Any]:
         values = _get_sequences("pad", batch, key)
         check_numeric("pad", key, values)
-        if values.dtype.is_integer and value != int(value):
-            raise FeatureError(
-                f"pad fills with a value that the feature can hold; {key!r} is "
-                f"{describe(values)}, and value is {value}. Write an integer."
-            )
+        element = as_element("pad", "value", value, key, values)
         sizes = values.shape[2:].as_list()
         if None in sizes:
             raise FeatureError(
@@ -106,7 +106,7 @@ def pad(length: int, value: float = 0, key: str = "tokens") -> MapBatches:
         if not isinstance(values, tf.RaggedTensor):
             values = tf.RaggedTensor.from_tensor(values)
         dense = values.to_tensor(
-            tf.cast(value, values.dtype), shape=[values.shape[0], length, *sizes]
+            tf.constant(element, values.dtype), shape=[values.shape[0], length, *sizes]
         )
         return with_feature(batch, key, dense)
 
@@ -119,11 +119,11 @@ def tokens_shift(key: str = "tokens", bos: int = 0, pad: int = 0) -> MapBatches:
     int[n, l] → `inputs` int[n, l], the tokens moved one place to the right behind `bos`;
     `targets` int[n, l], the tokens; `weights` float32[n, l], 1 where the target is not `pad` and
     0 where it is. T5 and ByT5 use 0 for both, as the decoder's start and as padding. The three
-    take the place of `key`, in the same dict.
+    take the place of `key`, in the same dict, which has no other feature of these names.
 
     Args:
         key: Path of the tokens.
-        bos: Token that the inputs begin with.
+        bos: Token that the inputs begin with; it and `pad` are ones that the tokens' dtype holds.
         pad: Token that fills short texts.
     """
     check_path("key", key)
@@ -147,11 +147,15 @@ def tokens_shift(key: str = "tokens", bos: int = 0, pad: int = 0) -> MapBatches:
             raise FeatureError(
                 f"tokens_shift takes integer tokens [n, l]; {key!r} is {describe(tokens)}. {mend}"
             )
-        shifted = tf.pad(tokens[:, :-1], [[0, 0], [1, 0]], constant_values=bos)
+        first = as_element("tokens_shift", "bos", bos, key, tokens)
+        filler = as_element("tokens_shift", "pad", pad, key, tokens)
+        shifted = tf.pad(tokens[:, :-1], [[0, 0], [1, 0]], constant_values=first)
         result = without_features(batch, {key})
+        for new in names.values():
+            check_free("tokens_shift", result, new)
         result = with_feature(result, names["inputs"], tf.ensure_shape(shifted, tokens.shape))
         result = with_feature(result, names["targets"], tokens)
-        return with_feature(result, names["weights"], tf.cast(tokens != pad, tf.float32))
+        return with_feature(result, names["weights"], tf.cast(tokens != filler, tf.float32))
 
     return MapBatches(fn)
 
