@@ -50,6 +50,10 @@ def test_normalize_floats_are_in_their_own_unit() -> None:
     ("value", "dtype", "expected"),
     [
         (np.array([-3.7, 1.5, 254.6, 300], np.float32), "uint8", [0, 2, 255, 255]),
+        (np.array([1e10, -1e10, 2**31], np.float32), "int32", [2**31 - 1, -(2**31), 2**31 - 1]),
+        (np.array([1e10, -1, 2.0**31], np.float32), "uint32", [2**32 - 1, 0, 2**31]),
+        (np.array([1e19, -1e19, 7.5]), "int64", [2**63 - 1, -(2**63), 8]),
+        (np.array([np.inf, -np.inf, 6e4], np.float16), "int32", [2**31 - 1, -(2**31), 60_000]),
         (np.array([0, 255], np.uint8), "float32", [0.0, 255.0]),
         (np.array([-5, 2**31 - 1]), "int32", [-5, 2**31 - 1]),
         (np.array([0, 7]), "bool", [False, True]),

@@ -144,11 +144,14 @@ def test_decode_encoded_features_stay_bytes() -> None:
         ("png1", "encoded names features of made that are parsed; 'png1' is none. Did you mean"),
         ("objects/box", "stored as one string of bytes; 'objects/box' is stored as"),
         ("label", "'label' is stored as"),
+        ("png_16_bits", "'png_16_bits' is of uint16. Leave decoding to the reader"),
+        ("png_float", "'png_float' is of float32. Leave decoding to the reader"),
+        ("png1", "stands in front of any rename, and names one of features=(…)"),
         ("images", "Leave it out of encoded: the transform gets it decoded."),
     ],
 )
 def test_decode_encoded_other_than_one_string_is_refused(path: str, text: str) -> None:
-    features = features_of("png_1", "label", "objects", "images")
+    features = features_of("png_1", "png_16_bits", "png_float", "label", "objects", "images")
     with pytest.raises(FeatureError) as caught:
         Decoder(features, None, "made", encoded=(path,))
     assert text in str(caught.value)

@@ -37,7 +37,7 @@ def decode(key: str = "image", channels: int = 3) -> MapBatches:
             where all are PNG.
     """
     check_path("key", key)
-    if channels not in (1, 3, 4):
+    if type(channels) is not int or channels not in (1, 3, 4):
         raise ConfigError(f"channels is 1, 3 or 4; got {channels!r}. Write channels=3.")
 
     def fn(batch: Batch) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfjax_batches.errors import FeatureError
+from tfjax_batches.errors import ConfigError, FeatureError
 from tfjax_batches.preprocess.arguments import check_integer, check_number, check_path
 from tfjax_batches.preprocess.features import Batch, describe, get_feature, with_feature
 from tfjax_batches.preprocess.random_numbers import beta
@@ -61,6 +61,11 @@ def mixup(alpha: float, key: str = "image", label: str = "label") -> MapBatches:
     check_number("alpha", alpha, above=0)
     check_path("key", key)
     check_path("label", label)
+    if key == label:
+        raise ConfigError(
+            f"mixup mixes images and their labels, two features; key and label are both {key!r}. "
+            "Write key='image', label='label'."
+        )
 
     def fn(batch: Batch, seeds: tf.Tensor) -> dict[str, Any]:
         share = _keep_from_padding(beta(seeds, alpha), seeds)

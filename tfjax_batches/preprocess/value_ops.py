@@ -7,6 +7,7 @@ which then travel.
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tfjax_batches.errors import ConfigError, FeatureError
@@ -118,8 +119,8 @@ def cast(dtype: str, key: str = "image") -> MapBatches:
     """Convert the numbers of a feature to another dtype, never wrapping around.
 
     [n, ...], dense or ragged → the same shape. Floats are rounded to integers, and those beyond
-    the range of these become its ends. Integers that a narrower integer dtype cannot hold are an
-    error when they are read.
+    the range of these become its ends; beyond the range of narrower floats they become infinite.
+    Integers that a narrower integer dtype cannot hold are an error when they are read.
 
     Args:
         dtype: Name of the new one, such as `float32`.
@@ -134,7 +135,14 @@ def cast(dtype: str, key: str = "image") -> MapBatches:
 
     def convert(flat: tf.Tensor) -> tf.Tensor:
         if flat.dtype.is_floating and new.is_integer:
-            return tf.saturate_cast(tf.round(flat), new)
+            rounded = tf.round(flat)
+            # The greatest integer may be no float: saturate_cast ends at the last float below it.
+            with np.errstate(over="ignore"):
+                low, high = np.array([new.min, new.max]).astype(flat.dtype.as_numpy_dtype)
+            ends = tf.where(
+                rounded >= high, tf.constant(new.max, new), tf.saturate_cast(rounded, new)
+            )
+            return tf.where(rounded <= low, tf.constant(new.min, new), ends)
         converted = tf.cast(flat, new)
         if flat.dtype.is_integer and new.is_integer and not _holds(new, flat.dtype):
             same = tf.reduce_all(

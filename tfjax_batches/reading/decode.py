@@ -37,7 +37,7 @@ class Decoder:
 
     Raises:
         FeatureError: A name is unknown, `encoded` names what is not stored as one string of
-            bytes, or `pad_to` what it cannot make dense.
+            bytes, or images of another dtype than uint8, or `pad_to` what it cannot make dense.
     """
 
     def __init__(
@@ -94,7 +94,10 @@ def _check_encoded(
 ) -> None:
     rule = f"A transform's encoded names features of {dataset} that are parsed"
     if path not in features:
-        raise FeatureError(f"{rule}; {path!r} is none. {nearest_hint(path, features)}")
+        raise FeatureError(
+            f"{rule}; {path!r} is none. {nearest_hint(path, features)} A transform that decodes a "
+            "feature itself stands in front of any rename, and names one of features=(…)."
+        )
     stored = features[path].get_serialized_info()
     if (
         isinstance(stored, dict)
@@ -104,6 +107,13 @@ def _check_encoded(
         raise FeatureError(
             f"{rule}, each stored as one string of bytes; {path!r} is stored as {stored}. "
             "Leave it out of encoded: the transform gets it decoded."
+        )
+    feature = features[path]
+    if isinstance(feature, tfds.features.Image) and feature.np_dtype != np.uint8:
+        raise FeatureError(
+            f"{rule}, images of uint8: others are stored in bytes that no decoder of images reads "
+            f"right; {path!r} is of {np.dtype(feature.np_dtype).name}. Leave decoding to the "
+            "reader: put resize or a crop in place of the op that decodes."
         )
 
 
