@@ -140,3 +140,10 @@ def test_decode_ops_ask_for_stored_bytes() -> None:
 def test_decode_ops_images_that_are_decoded_are_refused() -> None:
     with pytest.raises(FeatureError, match=r"decode_random_crop takes encoded images.*uint8\[2, 4"):
         run("decode_random_crop(8)", {"image": np.zeros((2, 4, 4, 3), np.uint8)})
+
+
+def test_decode_ops_behind_a_rename_are_told_their_place() -> None:
+    with pytest.raises(
+        FeatureError, match=r"none at 'image' any more. Put decode_random_crop in f"
+    ):
+        run("rename('image', 'x')|decode_random_crop(8)", {"image": JPEGS})

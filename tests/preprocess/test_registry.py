@@ -131,6 +131,18 @@ def test_build_transforms_an_op_that_returns_no_transform_is_named(own_ops: dict
         build_transforms("wrong")
 
 
+@pytest.mark.parametrize("error", [KeyError("x"), AttributeError("x"), OSError("x")])
+def test_build_transforms_an_op_that_raises_is_shown(own_ops: dict, error: Exception) -> None:
+    def broken() -> MapBatches:
+        raise error
+
+    register_op(broken)
+    with pytest.raises(
+        ConfigError, match=rf"broken cannot take(.|\n)*\^\n{type(error).__name__}: "
+    ):
+        build_transforms("flip_lr|broken")
+
+
 def test_describe_ops_has_a_line_for_each() -> None:
     text = describe_ops()
     assert "value_range(lo, hi, key='image')\n    Map integer values" in text

@@ -304,15 +304,17 @@ def test_build_chain_failing_function_keeps_its_traceback() -> None:
     def refuse(features: Features) -> Features:
         raise FeatureError("Only images are flipped; got words. Name one.")
 
-    for fn, kind in ((bug, ConfigError), (refuse, FeatureError)):
+    for fn, kind, text in (
+        (bug, ConfigError, "was given label: int64, nested/x: float32 of shape (3,)"),
+        (refuse, FeatureError, "1. refuse fails: Only images are flipped; got words. Name one."),
+    ):
         with pytest.raises(kind) as caught:
             chain_of(tjb.MapExamples(fn))
-        assert f"1. {fn.__name__} was given label: int64, nested/x: float32 of shape (3,)" in str(
-            caught.value
-        )
+        assert text in str(caught.value)
+        assert ("Mend the function" in str(caught.value)) == (fn is bug)
+        assert f"1. {fn.__name__} " in str(caught.value)
         assert caught.value.__cause__ is not None
         assert Path(__file__).name in str(caught.value.__cause__)
-    assert "Only images are flipped; got words. Name one." in str(caught.value)
 
 
 def test_build_chain_ragged_results_are_ragged_all_the_way() -> None:
@@ -380,3 +382,15 @@ def test_transforms_check_their_own_fields() -> None:
             kind(3)
     with pytest.raises(ConfigError, match=r"rows_together counts rows, at least 1; got 0"):
         tjb.MapBatches(dict, rows_together=0)
+    for value in ("2", 1.5, True):
+        with pytest.raises(ConfigError, match=f"rows_together counts rows.*got {value!r}"):
+            tjb.MapBatches(dict, rows_together=value)
+    for kind in (tjb.MapExamples, tjb.MapBatches):
+        with pytest.raises(ConfigError, match=r"random is True or False; got 'no'"):
+            kind(dict, random="no")
+        with pytest.raises(ConfigError, match=r"a tuple of paths; got 'fixed'. Write \('fixed',\)"):
+            kind(dict, encoded="fixed")
+        with pytest.raises(ConfigError, match=r"encoded is a tuple of paths; got 3"):
+            kind(dict, encoded=3)
+        with pytest.raises(ConfigError, match=r"encoded is the path of a feature; got 3"):
+            kind(dict, encoded=(3,))

@@ -9,14 +9,20 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfjax_batches.errors import ConfigError, FeatureError
+from tfjax_batches.errors import ConfigError, FeatureError, nearest_hint
 from tfjax_batches.preprocess.arguments import (
     check_integer,
     check_path,
     check_range,
     check_size,
 )
-from tfjax_batches.preprocess.features import Batch, describe, get_feature, with_feature
+from tfjax_batches.preprocess.features import (
+    Batch,
+    describe,
+    feature_paths,
+    get_feature,
+    with_feature,
+)
 from tfjax_batches.preprocess.transforms import MapBatches
 from tfjax_batches.reading.rows import Row, map_rows
 
@@ -135,6 +141,11 @@ def decode_central_crop(
 
 
 def _get_encoded(op: str, batch: Batch, path: str) -> tf.Tensor:
+    if path not in feature_paths(batch):
+        raise FeatureError(
+            f"{op} decodes a stored feature itself; the batch has none at {path!r} any more. Put "
+            f"{op} in front of what renames or drops it. {nearest_hint(path, feature_paths(batch))}"
+        )
     encoded = get_feature(op, batch, path)
     if encoded.dtype != tf.string or encoded.shape.rank != 1:
         raise FeatureError(

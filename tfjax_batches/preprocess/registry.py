@@ -107,8 +107,11 @@ def _build_transform(spec: str, call: OpCall) -> Transform:
         raise _fault(spec, call, f"{call.name} has other arguments: {error}", mend) from error
     try:
         transform = op(*call.args, **call.kwargs)
-    except (BatchesError, ValueError, TypeError, ArithmeticError) as error:
+    except BatchesError as error:
         raise _fault(spec, call, f"{call.name} cannot take these arguments", str(error)) from error
+    except Exception as error:  # whatever the function of a user raises
+        reason = f"{type(error).__name__}: {error}"
+        raise _fault(spec, call, f"{call.name} cannot take these arguments", reason) from error
     if not isinstance(transform, MapExamples | MapBatches):
         raise _fault(
             spec,

@@ -122,6 +122,8 @@ class _Tracer:
                 function = self._function().get_concrete_function(*signature)
         except Exception as error:
             kind = FeatureError if isinstance(self._failure, FeatureError) else ConfigError
+            if isinstance(self._failure, BatchesError):  # it tells rule, values and mend itself
+                raise kind(f"{self._label} fails: {self._failure}") from error
             given = ", ".join(f"{path}: {spec.describe()}" for path, spec in self._before.items())
             raise kind(
                 f"A transform is a TensorFlow function of features; {self._label} was given "

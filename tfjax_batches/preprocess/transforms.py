@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfjax_batches.errors import ConfigError
+from tfjax_batches.preprocess.arguments import check_flag, check_path
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class MapExamples:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        _check_function(self)
+        _check_fields(self)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,8 +64,8 @@ class MapBatches:
     rows_together: int = 1
 
     def __post_init__(self) -> None:
-        _check_function(self)
-        if self.rows_together < 1:
+        _check_fields(self)
+        if type(self.rows_together) is not int or self.rows_together < 1:
             raise ConfigError(
                 f"rows_together counts rows, at least 1; got {self.rows_together!r}. Leave it out."
             )
@@ -73,7 +74,15 @@ class MapBatches:
 Transform = MapExamples | MapBatches
 
 
-def _check_function(transform: Transform) -> None:
+def _check_fields(transform: Transform) -> None:
+    check_flag("random", transform.random)
+    encoded = transform.encoded
+    if isinstance(encoded, str):
+        raise ConfigError(f"encoded is a tuple of paths; got {encoded!r}. Write ({encoded!r},).")
+    if not isinstance(encoded, tuple | list):
+        raise ConfigError(f"encoded is a tuple of paths; got {encoded!r}. Write ('image',).")
+    for path in encoded:
+        check_path("encoded", path)
     if not callable(transform.fn):
         raise ConfigError(
             f"{type(transform).__name__} takes a function of TensorFlow; got {transform.fn!r}. "
