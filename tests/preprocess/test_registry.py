@@ -96,9 +96,25 @@ def test_register_op_again_takes_the_place_of_the_old_one(own_ops: dict) -> None
         def again() -> MapBatches:
             return MapBatches(lambda batch, *seeds: batch, random=random)
 
-    define(random=False)
-    define(random=True)  # as when a notebook cell is run twice
+    define(random=True)
+    define(random=True)
+    with pytest.raises(ConfigError, match=r"An op has a name of its own; 'again' is"):
+        define(random=False)
     assert build_transforms("again")[0].random
+    cell = "def own(key='a'):\n    return MapBatches(dict, random={})"
+    for random in (False, True):  # as when a notebook cell is edited, and run again
+        scope: dict[str, Any] = {"MapBatches": MapBatches, "__name__": "cell"}
+        exec(cell.format(random), scope)
+        register_op(scope["own"])
+    assert build_transforms("own")[0].random
+
+
+def test_register_op_lambdas_are_told_apart(own_ops: dict) -> None:
+    for _ in range(2):
+        register_op(lambda key="a": MapBatches(dict), name="mine")
+    for other in (lambda key="a": MapExamples(dict), lambda key="b": MapBatches(dict)):
+        with pytest.raises(ConfigError, match=r"An op has a name of its own; 'mine' is"):
+            register_op(other, name="mine")
 
 
 def test_register_op_a_name_that_is_taken_is_refused(own_ops: dict) -> None:

@@ -8,11 +8,12 @@ import dataclasses
 import inspect
 import keyword
 from collections.abc import Callable
-from typing import Any, overload
+from typing import overload
 
 import tensorflow as tf
 
 from tfjax_batches.errors import BatchesError, ConfigError, nearest_hint
+from tfjax_batches.preprocess.definitions import is_defined_again, origin_of
 from tfjax_batches.preprocess.ops import OPS
 from tfjax_batches.preprocess.spec import OpCall, parse_spec, point_at
 from tfjax_batches.preprocess.transforms import MapBatches, MapExamples, Transform
@@ -60,10 +61,10 @@ def register_op(op: Op | None = None, *, name: str | None = None) -> Op | Callab
             "Give another, as in @register_op(name='invert')."
         )
     taken = _OPS.get(known_as)
-    if taken is not None and taken is not op and _origin(taken) != _origin(op):
+    if taken is not None and not is_defined_again(taken, op):
         raise ConfigError(
-            f"An op has a name of its own; {known_as!r} is {_origin(taken)}, and would be "
-            f"{_origin(op)}. Give another, as in @register_op(name='my_{known_as}')."
+            f"An op has a name of its own; {known_as!r} is {origin_of(taken)}, and would be "
+            f"{origin_of(op)}. Give another, as in @register_op(name='my_{known_as}')."
         )
     _OPS[known_as] = op
     return op
@@ -117,7 +118,7 @@ def _build_transform(spec: str, call: OpCall) -> Transform:
             spec,
             call,
             f"An op returns MapExamples or MapBatches; {call.name} returned {transform!r}",
-            f"Mend {_origin(op)}.",
+            f"Mend {origin_of(op)}.",
         )
     if op in OPS:
         # Written without AutoGraph, which would hide our errors in its own and trace longer.
@@ -139,11 +140,6 @@ def _signature(name: str) -> str:
     signature = inspect.signature(_OPS[name])
     bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
     return f"{name}{inspect.Signature(bare)}"
-
-
-def _origin(op: Any) -> str:
-    """Return where a function comes from: equal for the same one, defined again."""
-    return f"{getattr(op, '__module__', '?')}.{getattr(op, '__qualname__', repr(op))}"
 
 
 def _fault(spec: str, call: OpCall, rule: str, mend: str) -> ConfigError:
