@@ -394,3 +394,15 @@ def test_transforms_check_their_own_fields() -> None:
             kind(dict, encoded=3)
         with pytest.raises(ConfigError, match=r"encoded is the path of a feature; got 3"):
             kind(dict, encoded=(3,))
+
+
+def test_transform_whose_function_takes_no_seed_or_wants_one_is_told_of_random() -> None:
+    with pytest.raises(
+        ConfigError, match=r"fn\(features\); it is fn\(x, seed\)\. Write random=True"
+    ):
+        tjb.MapExamples(lambda x, seed: x)
+    with pytest.raises(
+        ConfigError, match=r"fn\(features, seed\); it is fn\(x\)\. Write random=False"
+    ):
+        tjb.MapBatches(lambda x: x, random=True)
+    tjb.MapExamples(lambda x, scale=2.0: x)

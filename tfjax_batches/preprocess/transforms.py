@@ -6,6 +6,7 @@ a function of literals that returns one of the two.
 """
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -88,3 +89,21 @@ def _check_fields(transform: Transform) -> None:
             f"{type(transform).__name__} takes a function of TensorFlow; got {transform.fn!r}. "
             "Give the function itself, not its result."
         )
+    _check_arguments(transform)
+
+
+def _check_arguments(transform: Transform) -> None:
+    """Raise for a function that takes a seed and gets none, or the other way round."""
+    try:
+        signature = inspect.signature(transform.fn)
+    except (TypeError, ValueError):  # of some builtins nobody knows it
+        return
+    given = ["features", "seed"][: 1 + transform.random]
+    try:
+        signature.bind(*given)
+    except TypeError:
+        raise ConfigError(
+            f"The function of a {type(transform).__name__} with random={transform.random} is "
+            f"called as fn({', '.join(given)}); it is fn{signature}. "
+            f"Write random={not transform.random}, or change the function."
+        ) from None
