@@ -22,8 +22,8 @@ from bench_workloads import CROP, Workload
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tfjax_batches as tjb
+from tfjax_batches.features.rows import UNROLL_LIMIT
 from tfjax_batches.planning.seeds import derive_seeds
-from tfjax_batches.reading.rows import UNROLL_LIMIT
 
 SHUFFLE_BUFFER = 10_000
 GRAIN_THREADS = 4

@@ -33,7 +33,7 @@ from network import LOSS_MAKERS, LossFunction, Params, init_params, predict
 import tfjax_batches as tjb
 from tfjax_batches import launch
 from tfjax_batches.placing.stats import Stats
-from tfjax_batches.planning.mesh import parse_mesh_shape
+from tfjax_batches.planning.mesh_text import parse_mesh_shape
 
 _ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir)
 sys.path.insert(0, _ROOT)  # configs import each other

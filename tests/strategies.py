@@ -7,9 +7,9 @@ import math
 import numpy as np
 from hypothesis import strategies as st
 
-from tfjax_batches.config import Remainder, Shuffle
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import BatchPlan
+from tfjax_batches.planning.policies import Remainder, Shuffle
 
 AXES = ("data", "model", "replica")
 

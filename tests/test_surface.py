@@ -115,7 +115,7 @@ def test_build_loads_no_package_that_only_some_need() -> None:
 
 
 def test_build_stays_the_function_when_its_module_is_imported() -> None:
-    import tfjax_batches.build  # noqa: F401
+    import tfjax_batches.loading.building  # noqa: F401
 
     assert callable(tjb.build)
 

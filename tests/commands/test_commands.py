@@ -13,7 +13,7 @@ import tensorflow_datasets as tfds
 import tfjax_batches as tjb
 from tests.made_datasets import Numbers
 from tfjax_batches.commands import main
-from tfjax_batches.reading.index import index_paths, split_stem
+from tfjax_batches.reading.record_index import index_paths, split_stem
 
 
 @pytest.fixture

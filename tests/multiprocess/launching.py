@@ -4,7 +4,7 @@
 import sys
 from pathlib import Path
 
-from tfjax_batches.launch import launch
+from tfjax_batches.launch.launcher import launch
 
 REPOSITORY = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import layouts, plans
-from tfjax_batches.config import Remainder, Shuffle
 from tfjax_batches.errors import ConfigError
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import PADDING, BatchPlan
+from tfjax_batches.planning.policies import Remainder, Shuffle
 
 
 def make_plan(

@@ -65,7 +65,7 @@ TRANSFORMS = (
     tjb.MapExamples(crop, random=True),
     tjb.MapBatches(scale),
     tjb.MapBatches(shift_rows, random=True),
-    tjb.MapBatches(mix_pairs, random=True, rows_together=2),
+    tjb.MapBatches(mix_pairs, random=True, row_multiple=2),
 )
 DECODE = tjb.MapExamples(decode_image, encoded=("nested/image",))
 FEATURES = ("number", "vector", "nested/image", "label")
@@ -210,7 +210,7 @@ def test_random_transforms_differ_between_epochs_places_and_seeds_and_repeat_on_
 
 def test_pad_rows_are_zeroed_after_the_chain_and_mixed_into_none(numbers_folder: str) -> None:
     plus_one = tjb.MapBatches(lambda batch: {**batch, "vector": batch["vector"] + 1.0})
-    mix = tjb.MapBatches(mix_pairs, random=True, rows_together=2)
+    mix = tjb.MapBatches(mix_pairs, random=True, row_multiple=2)
     loader = build(numbers_folder, [plus_one, mix], remainder="pad", num_epochs=1, shuffle="none")
     *_, last = loader.host_batches()
     assert last["_mask"].tolist() == [True] * 7 + [False]
@@ -221,7 +221,7 @@ def test_pad_rows_are_zeroed_after_the_chain_and_mixed_into_none(numbers_folder:
 
 @pytest.mark.parametrize("group_size", [2, 3, 4, 5])
 def test_rows_together_are_cut_by_no_group(numbers_folder: str, group_size: int) -> None:
-    mix = tjb.MapBatches(mix_pairs, random=True, rows_together=2)
+    mix = tjb.MapBatches(mix_pairs, random=True, row_multiple=2)
     one_device = tjb.data_sharding(Mesh(np.array(jax.devices()[:1]), ("data",)))
     fields = {"sharding": one_device, "global_batch_size": 6, "shuffle": "none"}
     loaders = [
@@ -353,11 +353,11 @@ def test_build_device_unfit_feature_names_the_transform_that_made_it(numbers_fol
 
 
 def test_build_rows_together_need_whole_blocks_in_groups_and_processes(numbers_folder: str) -> None:
-    mix = tjb.MapBatches(mix_pairs, random=True, rows_together=2)
+    mix = tjb.MapBatches(mix_pairs, random=True, row_multiple=2)
     with pytest.raises(tjb.ConfigError, match=r"2 rows that 2\. mix_pairs mixes; group_size=1"):
         build(numbers_folder, [tjb.MapBatches(scale), mix], group_size=1)
     with pytest.raises(tjb.LayoutError, match=r"3 rows; global_batch_size=8 is no multiple"):
-        build(numbers_folder, [dataclasses.replace(mix, rows_together=3)])
+        build(numbers_folder, [dataclasses.replace(mix, row_multiple=3)])
 
 
 def test_fingerprint_tells_transforms_only_where_there_are_any(numbers_folder: str) -> None:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.preprocess.groups import make_seeds, uniform_of
+from tests.preprocess.ops.running import make_seeds, uniform_of
 from tfjax_batches.preprocess.random_numbers import beta, randint, uniform
 
 SEEDS = np.random.default_rng(0).integers(-(2**31), 2**31, (20_000, 2)).astype(np.int32)

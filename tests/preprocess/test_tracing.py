@@ -16,8 +16,8 @@ import tensorflow as tf
 import tfjax_batches as tjb
 from tests.made_datasets import make_numbers
 from tfjax_batches.errors import BatchesError, ConfigError, FeatureError
+from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.preprocess.chain import Chain, build_chain
-from tfjax_batches.reading.leaf import FeatureSpec
 
 SPECS = {
     "label": FeatureSpec(shape=(), dtype=np.dtype(np.int64)),
@@ -380,11 +380,11 @@ def test_transforms_check_their_own_fields() -> None:
     for kind in (tjb.MapExamples, tjb.MapBatches):
         with pytest.raises(ConfigError, match=r"takes a function of TensorFlow; got 3"):
             kind(3)
-    with pytest.raises(ConfigError, match=r"rows_together counts rows, at least 1; got 0"):
-        tjb.MapBatches(dict, rows_together=0)
+    with pytest.raises(ConfigError, match=r"row_multiple counts rows, at least 1; got 0"):
+        tjb.MapBatches(dict, row_multiple=0)
     for value in ("2", 1.5, True):
-        with pytest.raises(ConfigError, match=f"rows_together counts rows.*got {value!r}"):
-            tjb.MapBatches(dict, rows_together=value)
+        with pytest.raises(ConfigError, match=f"row_multiple counts rows.*got {value!r}"):
+            tjb.MapBatches(dict, row_multiple=value)
     for kind in (tjb.MapExamples, tjb.MapBatches):
         with pytest.raises(ConfigError, match=r"random is True or False; got 'no'"):
             kind(dict, random="no")

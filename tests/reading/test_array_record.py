@@ -14,8 +14,8 @@ import tfjax_batches as tjb
 from tests.made_datasets import Numbers
 from tfjax_batches.errors import RecordError, UnsupportedError
 from tfjax_batches.reading.array_record import ArrayRecordReader
-from tfjax_batches.reading.reader import open_reader
-from tfjax_batches.reading.source import Source, open_builder, open_source
+from tfjax_batches.reading.formats import open_reader
+from tfjax_batches.reading.split import Split, open_builder, open_split
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +28,8 @@ def array_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(builder.data_path)
 
 
-def source_in(folder: str | Path, split: str = "train") -> Source:
-    return open_source(open_builder(str(folder), None), split)
+def source_in(folder: str | Path, split: str = "train") -> Split:
+    return open_split(open_builder(str(folder), None), split)
 
 
 def test_read_gives_the_records_of_tfrecord_files(numbers_folder: str, array_folder: str) -> None:

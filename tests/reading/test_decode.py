@@ -10,7 +10,7 @@ import tensorflow_datasets as tfds
 
 from tests.reading.feature_kinds import FIXED, STRINGS, VARIABLE
 from tfjax_batches.errors import FeatureError
-from tfjax_batches.reading import rows
+from tfjax_batches.features import rows
 from tfjax_batches.reading.decode import Decoder
 
 KINDS = {**FIXED, **STRINGS, **VARIABLE}

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from tests.reading.writing import source_of, write_split
 from tfjax_batches.errors import RecordError
 from tfjax_batches.reading import remote
-from tfjax_batches.reading.reader import open_reader
+from tfjax_batches.reading.formats import open_reader
 from tfjax_batches.reading.remote import RemoteTFRecordReader, plan_ranges
-from tfjax_batches.reading.source import Source
+from tfjax_batches.reading.split import Split
 
 
 @pytest.fixture
-def source() -> Source:
+def source() -> Split:
     """Four files of five records in memory."""
     folder = f"ram://{uuid.uuid4().hex}"
     tf.io.gfile.makedirs(folder)
@@ -40,7 +40,7 @@ def rewrite(path: str, data: bytes) -> None:
         file.write(data)
 
 
-def test_read_any_order_and_repeats(source: Source) -> None:
+def test_read_any_order_and_repeats(source: Split) -> None:
     reader = open_reader(source)
     assert isinstance(reader, RemoteTFRecordReader)
     order = np.array([19, 0, 7, 7, 13, 8])
@@ -50,17 +50,17 @@ def test_read_any_order_and_repeats(source: Source) -> None:
 
 
 def test_read_index_is_kept_beside_the_remote_files(
-    source: Source, monkeypatch: pytest.MonkeyPatch
+    source: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_reader(source).read(np.arange(20))
     folder = source.ranges[0].path.rsplit("/", 1)[0]
     assert ".made-train.tfrecord.tfjax_batches.index" in tf.io.gfile.listdir(folder)
-    monkeypatch.setattr("tfjax_batches.reading.index.scan_offsets", None)
+    monkeypatch.setattr("tfjax_batches.reading.record_index.scan_offsets", None)
     assert open_reader(source).read(np.array([12])).tolist() == [b"r2.2"]
 
 
 def test_read_merges_neighbours_and_waits_for_many_at_a_time(
-    source: Source, monkeypatch: pytest.MonkeyPatch
+    source: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader = RemoteTFRecordReader(source)
     reader.read(np.arange(1))
@@ -71,7 +71,7 @@ def test_read_merges_neighbours_and_waits_for_many_at_a_time(
     assert sorted(part.file for part in reads) == [0, 1, 2, 3]
 
 
-def test_read_damaged_record_names_file_record_and_offset(source: Source) -> None:
+def test_read_damaged_record_names_file_record_and_offset(source: Split) -> None:
     path = source.ranges[2].path
     flip_byte(path, 3 * 20 + 13)
     with pytest.raises(RecordError, match=rf"record 3 of {path}, at byte 60, do not"):
@@ -79,7 +79,7 @@ def test_read_damaged_record_names_file_record_and_offset(source: Source) -> Non
     assert open_reader(source, verify_crc=False).read(np.array([13]))[0] != b"r2.3"
 
 
-def test_read_missing_file_is_named(source: Source) -> None:
+def test_read_missing_file_is_named(source: Split) -> None:
     path = source.ranges[1].path
     reader = open_reader(source)
     reader.read(np.arange(1))
@@ -89,7 +89,7 @@ def test_read_missing_file_is_named(source: Source) -> None:
             each.read(np.arange(20))
 
 
-def test_read_file_cut_after_indexing_is_named(source: Source) -> None:
+def test_read_file_cut_after_indexing_is_named(source: Split) -> None:
     reader = open_reader(source)
     reader.read(np.arange(1))
     path = source.ranges[3].path
@@ -100,7 +100,7 @@ def test_read_file_cut_after_indexing_is_named(source: Source) -> None:
         reader.read(np.arange(15, 20))
 
 
-def test_local_and_remote_readers_agree(tmp_path: Path, source: Source) -> None:
+def test_local_and_remote_readers_agree(tmp_path: Path, source: Split) -> None:
     local = write_split(tmp_path, num_files=4, per_file=5)
     order = np.random.default_rng(0).integers(0, 20, 50)
     assert open_reader(local).read(order).tolist() == open_reader(source).read(order).tolist()

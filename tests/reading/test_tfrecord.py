@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tests.reading.writing import source_of, write_records, write_split
 from tfjax_batches.errors import RecordError
 from tfjax_batches.reading import offsets as offsets_module
-from tfjax_batches.reading.index import index_paths, split_stem
 from tfjax_batches.reading.offsets import scan_offsets
 from tfjax_batches.reading.open_files import OpenFiles
-from tfjax_batches.reading.source import open_builder, open_source
+from tfjax_batches.reading.record_index import index_paths, split_stem
+from tfjax_batches.reading.split import open_builder, open_split
 from tfjax_batches.reading.tfrecord import TFRecordReader
 
 
@@ -28,7 +28,7 @@ def damaged_copy(folder: str, target: Path) -> list[Path]:
 
 
 def reader_of(folder: Path, **options: bool) -> TFRecordReader:
-    return TFRecordReader(open_source(open_builder(str(folder), None), "train"), **options)
+    return TFRecordReader(open_split(open_builder(str(folder), None), "train"), **options)
 
 
 def scan(path: Path, num_records: int) -> list[int]:

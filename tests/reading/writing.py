@@ -8,7 +8,7 @@ from pathlib import Path
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from tfjax_batches.reading.source import FileRange, Source
+from tfjax_batches.reading.split import FileRange, Split
 
 
 def write_records(path: str | Path, records: Sequence[bytes]) -> None:
@@ -17,17 +17,17 @@ def write_records(path: str | Path, records: Sequence[bytes]) -> None:
             writer.write(record)
 
 
-def source_of(files: dict[str, int]) -> Source:
+def source_of(files: dict[str, int]) -> Split:
     """Return the source of whole files, path → records."""
     ranges = tuple(
         FileRange(path=path, skip=0, take=count, records_in_file=count)
         for path, count in files.items()
     )
     features = tfds.features.FeaturesDict({})
-    return Source(name="made", split="train", resolved=("train",), ranges=ranges, features=features)
+    return Split(name="made", split="train", resolved=("train",), ranges=ranges, features=features)
 
 
-def write_split(folder: str | Path, num_files: int, per_file: int, prefix: str = "r") -> Source:
+def write_split(folder: str | Path, num_files: int, per_file: int, prefix: str = "r") -> Split:
     """Write files whose records say file and number, as TFDS names files."""
     files = {}
     for file in range(num_files):

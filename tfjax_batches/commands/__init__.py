@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tfjax_batches.commands.arguments import PROGRAM, parse_words, shell_text
+from tfjax_batches.commands.cli import PROGRAM, parse_command_line, shell_text
 from tfjax_batches.errors import BatchesError
 
 
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: With code 2 for words that cannot be understood, 0 after `--help`.
     """
-    arguments = parse_words(argv)
+    arguments = parse_command_line(argv)
     # TensorFlow's notices at its start would stand in the way of what is printed here.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     command = importlib.import_module(f"{__name__}.{arguments.command}")

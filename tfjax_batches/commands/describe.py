@@ -3,11 +3,11 @@
 
 import argparse
 
-from tfjax_batches.commands.arguments import given_fields
-from tfjax_batches.dry_run import dry_run
+from tfjax_batches.commands.cli import given_fields
 from tfjax_batches.errors import ConfigError
+from tfjax_batches.loading.dry_run import dry_run
 from tfjax_batches.planning.layout import BatchLayout
-from tfjax_batches.planning.mesh import parse_axes, parse_mesh_shape, parse_spec
+from tfjax_batches.planning.mesh_text import parse_axes, parse_mesh_shape, parse_partition_spec
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -19,7 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     layout = BatchLayout.simulate(
         _mesh_shape(arguments),
-        parse_spec(arguments.spec),
+        parse_partition_spec(arguments.spec),
         fields["global_batch_size"],
         arguments.processes,
     )

@@ -6,24 +6,24 @@ import os
 
 import numpy as np
 
-from tfjax_batches.planning.wording import count_text
-from tfjax_batches.reading.index import index_paths, open_index, split_stem
-from tfjax_batches.reading.reader import open_reader
-from tfjax_batches.reading.source import FileFormat, Source, open_builder, open_sources
+from tfjax_batches.reading.formats import open_reader
+from tfjax_batches.reading.record_index import index_paths, open_index, split_stem
+from tfjax_batches.reading.split import FileFormat, Split, open_builder, open_splits
 from tfjax_batches.reading.storage import is_remote
+from tfjax_batches.text.formatting import count_text
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Make the index of each split where it is missing; print where it is kept."""
     builder = open_builder(arguments.dataset, arguments.data_dir)
-    for source in open_sources(builder, arguments.split):
+    for source in open_splits(builder, arguments.split):
         files = {part.path: part.records_in_file for part in source.ranges}
         found = f"{count_text(sum(files.values()), 'record')} in {count_text(len(files), 'file')}"
         print(f"{source.name} {source.split}: {found}; {_make(source, files)}", flush=True)
     return 0
 
 
-def _make(source: Source, files: dict[str, int]) -> str:
+def _make(source: Split, files: dict[str, int]) -> str:
     """Make the index of some files; say where it is."""
     if source.file_format is FileFormat.ARRAY_RECORD:
         firsts = np.cumsum([0, *(part.take for part in source.ranges[:-1])])

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tfjax_batches.commands.arguments import given_fields
-from tfjax_batches.describe import array_text, batch_leaves
-from tfjax_batches.description import Description, Table
-from tfjax_batches.dry_run import dry_run
+from tfjax_batches.commands.cli import given_fields
+from tfjax_batches.loading.dry_run import dry_run
 from tfjax_batches.planning.layout import BatchLayout
-from tfjax_batches.value_text import value_text
+from tfjax_batches.showing.batch import array_text, batch_leaves
+from tfjax_batches.text.description import Description, Table
+from tfjax_batches.text.values import value_text
 
 _VALUES_WIDTH = 60
 _ROWS = 4  # where none are asked for

@@ -5,19 +5,19 @@ import argparse
 
 from tqdm import tqdm
 
-from tfjax_batches.planning.wording import count_text
-from tfjax_batches.reading.source import Source, open_builder, open_sources
-from tfjax_batches.reading.verify import check_files
+from tfjax_batches.reading.damage import check_files
+from tfjax_batches.reading.split import Split, open_builder, open_splits
+from tfjax_batches.text.formatting import count_text
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Check each split; print what is damaged, and return 1 if anything is."""
     builder = open_builder(arguments.dataset, arguments.data_dir)
-    is_good = [_verify(source) for source in open_sources(builder, arguments.split)]
+    is_good = [_verify(source) for source in open_splits(builder, arguments.split)]
     return 0 if all(is_good) else 1
 
 
-def _verify(source: Source) -> bool:
+def _verify(source: Split) -> bool:
     good = unchecked = 0
     # None: no bar where stderr is no terminal.
     with tqdm(total=source.num_examples, unit=" records", disable=None, leave=False) as progress:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From host batches to global arrays. JAX lives here; no dataset does."""
+"""Host batch → global jax.Array → double buffer. JAX lives here, datasets do not."""

@@ -32,7 +32,7 @@ class Assembler:
     """
 
     def __init__(self, specs: Mapping[str, jax.ShapeDtypeStruct], rows: Int64Array) -> None:
-        self._entries = {path: _Entry(path, spec, rows) for path, spec in specs.items()}
+        self._entries = {path: _Placement(path, spec, rows) for path, spec in specs.items()}
 
     def __call__(self, host_batch: HostBatch) -> DeviceBatch:
         """Return the global arrays of one step, by path.
@@ -51,7 +51,7 @@ class Assembler:
             return {path: entry.place(host_batch[path]) for path, entry in self._entries.items()}
 
 
-class _Entry:
+class _Placement:
     """How one entry of the batch is placed."""
 
     def __init__(self, path: str, spec: jax.ShapeDtypeStruct, rows: Int64Array) -> None:

@@ -21,7 +21,7 @@ B = TypeVar("B")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Entry(Generic[B]):
+class QueuedBatch(Generic[B]):
     """A placed batch.
 
     Attributes:
@@ -49,7 +49,7 @@ class Buffer(Generic[B]):
         self._depth = depth
         self._max_bytes = max_bytes
         self._largest_bytes: int | None = None
-        self._entries: deque[Entry[B]] = deque()
+        self._entries: deque[QueuedBatch[B]] = deque()
         self._error: BaseException | None = None
         self._traceback: TracebackType | None = None
         self._consumer_waits = False
@@ -64,7 +64,7 @@ class Buffer(Generic[B]):
 
     def put(self, batch: B, state: Any) -> None:
         """Add a batch, for which there is room, and the state after it."""
-        entry = Entry(batch, state, 0 if self._max_bytes is None else device_bytes(batch))
+        entry = QueuedBatch(batch, state, 0 if self._max_bytes is None else device_bytes(batch))
         with self._changed:
             if not self._shut:
                 self._entries.append(entry)
@@ -78,7 +78,7 @@ class Buffer(Generic[B]):
                 self._error, self._traceback = error, error.__traceback__
                 self._changed.notify_all()
 
-    def take(self) -> Entry[B]:
+    def take(self) -> QueuedBatch[B]:
         """Wait for the next entry and return it, or raise the error in its place.
 
         Raises:

@@ -78,10 +78,10 @@ class Prefetcher(Iterator[B], Generic[H, B]):
         self._progress = Progress(get_state())
         self._alarm = InputBoundAlarm()
         self._buffer = Buffer[B](depth, max_bytes)
-        self._maker = _Maker(
+        self._producer = _Producer(
             source, place, get_state, cancel or _nothing, self._buffer, self._progress
         )
-        self._maker.start(depth > 0, stall_seconds, process_index)
+        self._producer.start(depth > 0, stall_seconds, process_index)
 
     @property
     def state(self) -> Any:
@@ -95,8 +95,8 @@ class Prefetcher(Iterator[B], Generic[H, B]):
 
     def __next__(self) -> B:
         with self._progress.phase(Phase.WAIT):
-            if self._maker.thread is None:
-                self._maker.make_one()
+            if self._producer.thread is None:
+                self._producer.produce_one()
             entry = self._buffer.take()
         self._progress.state = entry.state
         self._progress.steps += 1
@@ -116,15 +116,15 @@ class Prefetcher(Iterator[B], Generic[H, B]):
         self.close()
 
     def __del__(self) -> None:
-        if maker := getattr(self, "_maker", None):  # else __init__ failed
-            maker.tell_to_end()
+        if maker := getattr(self, "_producer", None):  # else __init__ failed
+            maker.request_stop()
 
     def close(self) -> None:
         """End the thread and drop the batches that wait. Safe to call again, in any thread."""
-        self._maker.end()
+        self._producer.end()
 
 
-class _Maker(Generic[H, B]):
+class _Producer(Generic[H, B]):
     """Makes the entries. It must not know the Prefetcher, which then could not be dropped."""
 
     def __init__(
@@ -159,7 +159,7 @@ class _Maker(Generic[H, B]):
         if self.thread is not None:
             self.thread.start()
 
-    def make_one(self) -> bool:
+    def produce_one(self) -> bool:
         """Make the next entry; False when there is none, or none is wanted."""
         # No local may name the source: the traceback of an error would keep it alive.
         if self._source is None:
@@ -192,7 +192,7 @@ class _Maker(Generic[H, B]):
         self._drop_source()
         return False
 
-    def tell_to_end(self) -> None:
+    def request_stop(self) -> None:
         """End soon, without waiting: a finalizer may run in any thread, holding any lock."""
         self._buffer.shut()
         if self.thread is None:
@@ -217,7 +217,7 @@ class _Maker(Generic[H, B]):
             )
 
     def _run(self) -> None:
-        while self.make_one():
+        while self.produce_one():
             pass
 
     def _start_dropping(self) -> threading.Thread | None:
@@ -237,7 +237,7 @@ class _Maker(Generic[H, B]):
         # For tf.data this waits until no thread of it is in Python any more.
         self._source, self._get_state, self._cancel = None, _nothing, _nothing
         if self._watchdog is not None:
-            self._watchdog.tell_to_end()
+            self._watchdog.request_stop()
         atexit.unregister(self.end)
 
 

@@ -34,7 +34,7 @@ class Watchdog:
         self._thread = threading.Thread(target=self._look, name=name, daemon=True)
         self._thread.start()
 
-    def tell_to_end(self) -> None:
+    def request_stop(self) -> None:
         """End the thread soon, without waiting."""
         self._ended.set()
 

@@ -17,23 +17,22 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-import tfjax_batches
-from tfjax_batches.description import Description, Table, facts
 from tfjax_batches.errors import LayoutError
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.planning.spec import check_spec, dim0_axes, to_spec
-from tfjax_batches.planning.wording import (
+from tfjax_batches.planning.partition_spec import (
     Spec,
     SpecEntry,
-    count_text,
+    check_spec,
+    dim0_axes,
     mesh_text,
-    runs_text,
     spec_text,
+    to_spec,
 )
+from tfjax_batches.text.description import Description, Table, facts
+from tfjax_batches.text.formatting import count_text, runs_text
 
 if TYPE_CHECKING:
     import jax
-    from matplotlib.figure import Figure
 
 _GROUPS_SHOWN = 8
 _MOST_DEVICES = 2**24
@@ -260,11 +259,6 @@ class BatchLayout:
 
     def _repr_html_(self) -> str:
         return self.describe()._repr_html_()
-
-    def plot(self) -> "Figure":
-        """Draw which rows stand on which device; see `tfjax_batches.plot_layout`."""
-        # By way of the package, which loads matplotlib no earlier than now.
-        return tfjax_batches.plot_layout(self)
 
     @functools.cached_property
     def _chunk_count(self) -> int:

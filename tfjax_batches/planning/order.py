@@ -9,7 +9,7 @@ maps `range(size)` onto itself one to one. Knows nothing of batches, processes o
 import numpy as np
 import numpy.typing as npt
 
-from tfjax_batches.planning.mixing import FACTOR_1, FACTOR_2, GOLDEN, Uint64Array, mix, mix_seed
+from tfjax_batches.planning.splitmix import FACTOR_1, FACTOR_2, GOLDEN, Uint64Array, mix, mix_seed
 
 ORDER_VERSION = 1
 """Raised whenever `permute` would return another value for the same arguments."""

@@ -11,10 +11,10 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
-from tfjax_batches.config import Remainder, Shuffle
 from tfjax_batches.errors import ConfigError
-from tfjax_batches.planning.kept import KeptExamples
 from tfjax_batches.planning.order import Int64Array, permute
+from tfjax_batches.planning.policies import Remainder, Shuffle
+from tfjax_batches.planning.selection import Selection
 
 MOST_POSITIONS = 2**61
 """Of an endless run: they are computed in int64."""
@@ -72,7 +72,7 @@ class BatchPlan:
     num_epochs: int | None
     remainder: Remainder
     first_position: int = 0
-    kept: KeptExamples | None = None
+    kept: Selection | None = None
 
     def __post_init__(self) -> None:
         too_few = self.num_rows is not None and self.num_rows < self.global_batch_size
@@ -85,7 +85,7 @@ class BatchPlan:
                 "Lower global_batch_size or use remainder='pad'."
             )
 
-    def keeping(self, kept: KeptExamples) -> "BatchPlan":
+    def keeping(self, kept: Selection) -> "BatchPlan":
         """Return the plan of those examples alone."""
         return dataclasses.replace(self, num_examples=len(kept.ids), kept=kept)
 

@@ -8,8 +8,8 @@ share no key with the order.
 import numpy as np
 import numpy.typing as npt
 
-from tfjax_batches.planning.mixing import GOLDEN, mix, mix_seed
 from tfjax_batches.planning.order import Int64Array
+from tfjax_batches.planning.splitmix import GOLDEN, mix, mix_seed
 
 Int32Array = npt.NDArray[np.int32]
 

@@ -15,18 +15,18 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from tfjax_batches.errors import ConfigError, FeatureError
+from tfjax_batches.features.feature_spec import FeatureSpec
+from tfjax_batches.features.rows import Example, map_rows, to_example, to_row
+from tfjax_batches.pipeline.host_pipeline import GroupFeatures
 from tfjax_batches.preprocess.tracing import Specs, Traced, check_pure, trace
 from tfjax_batches.preprocess.transforms import MapBatches, MapExamples, Transform
-from tfjax_batches.reading.leaf import FeatureSpec, to_example, to_row
-from tfjax_batches.reading.pipeline import GroupFeatures
-from tfjax_batches.reading.rows import Row, map_rows
 
 # No size that features have, so that a function that mistakes another dim for the rows is found.
 _CHECKED_BLOCKS = 7
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Stage:
+class BoundTransform:
     """One transform at its place.
 
     Attributes:
@@ -66,7 +66,7 @@ class Stage:
     def _apply_to_examples(
         self, traced: Traced, features: GroupFeatures, seeds: tf.Tensor | None
     ) -> GroupFeatures:
-        def apply(row: Row) -> GroupFeatures:
+        def apply(row: Example) -> GroupFeatures:
             example = {path: to_example(row[path], spec) for path, spec in self.before.items()}
             seed = [] if seeds is None else [row[_SEED]]
             result = traced.function(example, *seed)
@@ -129,7 +129,7 @@ class Chain:
         before: Specs of the decoded features.
     """
 
-    stages: tuple[Stage, ...]
+    stages: tuple[BoundTransform, ...]
     before: Specs
 
     @property
@@ -138,15 +138,15 @@ class Chain:
         return self.stages[-1].specs if self.stages else self.before
 
     @property
-    def is_by_row(self) -> bool:
+    def maps_each_example(self) -> bool:
         """Whether it works on one example after the other; to decode is to do so."""
         transforms = [stage.transform for stage in self.stages]
         return any(isinstance(each, MapExamples) or each.encoded for each in transforms)
 
     @property
-    def rows_together(self) -> int:
+    def row_multiple(self) -> int:
         """Rows of the global batch that belong in one group: from each multiple to the next."""
-        return find_rows_together([stage.transform for stage in self.stages])
+        return find_row_multiple([stage.transform for stage in self.stages])
 
     @property
     def seed_places(self) -> tuple[int, ...]:
@@ -175,7 +175,7 @@ class Chain:
             features = stage(features, seeds)
         return features
 
-    def tell_origin(self, path: str) -> str:
+    def origin_of(self, path: str) -> str:
         """Return which transform made a feature what it is, for messages; empty: none did."""
         label = ""
         for stage in self.stages:
@@ -195,15 +195,15 @@ def build_chain(transforms: Sequence[Transform], specs: Mapping[str, FeatureSpec
         ConfigError: One is no transform, fails, or depends on more than features and seed.
         FeatureError: One does not return features of known shape with the rows that it was given.
     """
-    stages: list[Stage] = []
+    stages: list[BoundTransform] = []
     before: Specs = specs
     random = 0
     for place, transform in enumerate(transforms):
         label = label_of(transform, place)
-        rows = _CHECKED_BLOCKS * getattr(transform, "rows_together", 1)
+        rows = _CHECKED_BLOCKS * getattr(transform, "row_multiple", 1)
         traced = trace(transform, label, before, rows)
         stages.append(
-            Stage(
+            BoundTransform(
                 transform=transform,
                 label=label,
                 before=before,
@@ -241,9 +241,9 @@ def find_encoded(transforms: Sequence[Transform]) -> frozenset[str]:
     return frozenset(path for transform in transforms for path in transform.encoded)
 
 
-def find_rows_together(transforms: Sequence[Transform]) -> int:
+def find_row_multiple(transforms: Sequence[Transform]) -> int:
     """Return the least number of rows that holds whole blocks for each transform."""
-    return math.lcm(*(each.rows_together for each in transforms if isinstance(each, MapBatches)))
+    return math.lcm(*(each.row_multiple for each in transforms if isinstance(each, MapBatches)))
 
 
 def name_of(transform: Transform) -> str:

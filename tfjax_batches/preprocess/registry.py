@@ -12,10 +12,10 @@ from typing import overload
 
 import tensorflow as tf
 
+from tfjax_batches.config.op_grammar import OpCall, parse_ops, point_at
 from tfjax_batches.errors import BatchesError, ConfigError, nearest_hint
 from tfjax_batches.preprocess.definitions import is_defined_again, origin_of
 from tfjax_batches.preprocess.ops import OPS
-from tfjax_batches.preprocess.spec import OpCall, parse_spec, point_at
 from tfjax_batches.preprocess.transforms import MapBatches, MapExamples, Transform
 
 Op = Callable[..., Transform]
@@ -81,7 +81,7 @@ def build_transforms(spec: str) -> tuple[Transform, ...]:
         >>> [transform.name for transform in build_transforms("flip_lr|value_range(-1, 1)")]
         ['flip_lr', 'value_range(-1, 1)']
     """
-    return tuple(_build_transform(spec, call) for call in parse_spec(spec))
+    return tuple(_build_transform(spec, call) for call in parse_ops(spec))
 
 
 def describe_ops() -> str:

@@ -13,12 +13,11 @@ import numpy as np
 import tensorflow as tf
 
 from tfjax_batches.errors import BatchesError, ConfigError, FeatureError
-from tfjax_batches.preprocess.graphs import digest_graph, stateful_ops, tell_mend
+from tfjax_batches.features.feature_spec import FeatureSpec
+from tfjax_batches.features.paths import RESERVED, flatten, nest
 from tfjax_batches.preprocess.outside import snapshot
+from tfjax_batches.preprocess.purity import digest_graph, fix_hint, stateful_ops
 from tfjax_batches.preprocess.transforms import MapExamples, Transform
-from tfjax_batches.reading.leaf import FeatureSpec
-from tfjax_batches.reading.nesting import flatten, nest
-from tfjax_batches.reading.pipeline import RESERVED
 
 Specs = Mapping[str, FeatureSpec]
 
@@ -69,7 +68,7 @@ def check_pure(transform: Transform, label: str, specs: Specs, rows: int, traced
     rule = f"A transform depends on its features and its seed, and changes nothing else; {label}"
     if ops := stateful_ops(traced.function.graph):
         raise ConfigError(
-            f"{rule} holds the stateful {', '.join(ops)}.{tell_mend(ops)} Use "
+            f"{rule} holds the stateful {', '.join(ops)}.{fix_hint(ops)} Use "
             "tf.random.stateless_* with the seed of random=True, and tf.numpy_function(…, "
             "stateful=False) for Python that depends on its arguments alone."
         )
@@ -136,7 +135,7 @@ class _Tracer:
 
     def _function(self) -> Any:
         fn = self._transform.fn
-        settle = tf.autograph.experimental.do_not_convert(self._settle)
+        normalize_fields = tf.autograph.experimental.do_not_convert(self._settle)
         to_nested = tf.autograph.experimental.do_not_convert(nest)
         keep = tf.autograph.experimental.do_not_convert(self._keep_failure)
 
@@ -146,7 +145,7 @@ class _Tracer:
             except Exception as error:
                 keep(error)
                 raise
-            return settle(features, result)
+            return normalize_fields(features, result)
 
         return tf.function(call)
 

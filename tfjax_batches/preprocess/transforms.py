@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfjax_batches.errors import ConfigError
-from tfjax_batches.preprocess.arguments import check_flag, check_path
+from tfjax_batches.preprocess.argument_checks import check_flag, check_path
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class MapExamples:
 class MapBatches:
     """Applies a function to groups of examples, which may be parts of a batch, or several batches.
 
-    What a row becomes may depend on that row alone, or on the `rows_together` rows that start at a
+    What a row becomes may depend on that row alone, or on the `row_multiple` rows that start at a
     multiple of it: how rows are grouped changes with processes and speed, and must change no value.
 
     Attributes:
@@ -54,7 +54,7 @@ class MapBatches:
         random: Give `fn` seeds.
         encoded: Features that `fn` is given as stored bytes, string[n], by path.
         name: For messages. None: that of `fn`.
-        rows_together: Rows of the global batch that stand in one group, and on one process: those
+        row_multiple: Rows of the global batch that stand in one group, and on one process: those
             from each multiple of it to the next. `n` is a multiple of it.
     """
 
@@ -62,13 +62,13 @@ class MapBatches:
     random: bool = False
     encoded: tuple[str, ...] = ()
     name: str | None = None
-    rows_together: int = 1
+    row_multiple: int = 1
 
     def __post_init__(self) -> None:
         _check_fields(self)
-        if type(self.rows_together) is not int or self.rows_together < 1:
+        if type(self.row_multiple) is not int or self.row_multiple < 1:
             raise ConfigError(
-                f"rows_together counts rows, at least 1; got {self.rows_together!r}. Leave it out."
+                f"row_multiple counts rows, at least 1; got {self.row_multiple!r}. Leave it out."
             )
 
 

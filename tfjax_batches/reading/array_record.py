@@ -13,7 +13,7 @@ from array_record.python import array_record_module
 from tfjax_batches.errors import RecordError
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.reading.open_files import OpenFiles
-from tfjax_batches.reading.source import Source
+from tfjax_batches.reading.split import Split
 
 # For random access, says the reader's documentation.
 _OPTIONS = "readahead_buffer_size:0,max_parallelism:0"
@@ -28,7 +28,7 @@ class ArrayRecordReader:
         source: Where the records are.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Split) -> None:
         self._source = source
         self._files = OpenFiles(self._open_file)
 

@@ -13,8 +13,10 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from tfjax_batches.errors import FeatureError, nearest_hint
-from tfjax_batches.reading.leaf import FeatureSpec, Leaf, leaf_features
-from tfjax_batches.reading.ragged import length_path, pad_rows, padded_specs
+from tfjax_batches.features.feature_spec import FeatureSpec
+from tfjax_batches.features.paths import choose_paths
+from tfjax_batches.features.ragged import length_path, pad_rows, padded_specs
+from tfjax_batches.reading.feature_decoder import FeatureDecoder, leaf_features
 
 
 class Decoder:
@@ -57,7 +59,7 @@ class Decoder:
             _check_encoded(path, {path: known[path] for path in chosen}, dataset)
         self.parsed = tuple(chosen)
         self._leaves = {
-            path: Leaf(path, known[path], encoded=path in left_encoded) for path in chosen
+            path: FeatureDecoder(path, known[path], encoded=path in left_encoded) for path in chosen
         }
         self._parse_specs: dict[str, Any] = {}
         for leaf in self._leaves.values():
@@ -70,7 +72,7 @@ class Decoder:
         self.specs: Mapping[str, FeatureSpec] = dict(sorted(specs.items()))
 
     @property
-    def is_by_row(self) -> bool:
+    def maps_each_example(self) -> bool:
         """Whether any feature of a group is decoded one example after the other."""
         return any(leaf.is_decoded_by_row for leaf in self._leaves.values())
 
@@ -143,18 +145,3 @@ def _choose_lengths(
                 "feature of that name. Leave either out with features=(…)."
             )
     return lengths
-
-
-def choose_paths(known: Iterable[str], names: Iterable[str], rule: str) -> list[str]:
-    """Return the known paths that the names stand for, sorted; that of a dict means all below.
-
-    Raises:
-        FeatureError: A name stands for none; begins with the `rule`.
-    """
-    chosen: set[str] = set()
-    for name in names:
-        below = [path for path in known if path == name or path.startswith(f"{name}/")]
-        if not below:
-            raise FeatureError(f"{rule}; {name!r} is none. {nearest_hint(name, known)}")
-        chosen.update(below)
-    return sorted(chosen)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import tensorflow_datasets as tfds
 
 from tfjax_batches.errors import DatasetNotFoundError
-from tfjax_batches.reading.source import data_root
+from tfjax_batches.reading.split import data_root
 
 
 def prepare(builder: tfds.core.DatasetBuilder) -> None:

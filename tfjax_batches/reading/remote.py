@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tfjax_batches.errors import RecordError
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.reading.framing import FrameError, unpack_frames
-from tfjax_batches.reading.source import Source
+from tfjax_batches.reading.split import Split
 from tfjax_batches.reading.storage import storage_of
 from tfjax_batches.reading.tfrecord import TFRecordPlaces
 
@@ -83,7 +83,7 @@ class RemoteTFRecordReader:
         verify_crc: Check each record's checksum.
     """
 
-    def __init__(self, source: Source, *, verify_crc: bool = True) -> None:
+    def __init__(self, source: Split, *, verify_crc: bool = True) -> None:
         self._places = TFRecordPlaces(source)
         self._verify_crc = verify_crc
 

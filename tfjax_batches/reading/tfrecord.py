@@ -10,9 +10,9 @@ import numpy.typing as npt
 from tfjax_batches.errors import RecordError
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.reading.framing import FRAME_BYTES, ChecksumError, FrameError, unpack_frames
-from tfjax_batches.reading.index import RecordIndex, index_paths, open_index, split_stem
 from tfjax_batches.reading.open_files import OpenFiles
-from tfjax_batches.reading.source import Source
+from tfjax_batches.reading.record_index import RecordIndex, index_paths, open_index, split_stem
+from tfjax_batches.reading.split import Split
 
 # Pages of a map that were touched count as memory of the process, up to the whole dataset. They are
 # let go after so many bytes, and come back from the page cache at a few µs per 64 KB.
@@ -26,7 +26,7 @@ class TFRecordPlaces:
         source: The split.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Split) -> None:
         self._source = source
         files = {r.path: r.records_in_file for r in source.ranges}
         numbers = {path: number for number, path in enumerate(files)}
@@ -87,7 +87,7 @@ class TFRecordReader:
         verify_crc: Check each record's checksum.
     """
 
-    def __init__(self, source: Source, *, verify_crc: bool = True) -> None:
+    def __init__(self, source: Split, *, verify_crc: bool = True) -> None:
         self._places = TFRecordPlaces(source)
         self._verify_crc = verify_crc
         self._maps = OpenFiles(self._map_file)

@@ -69,14 +69,14 @@ def check_evaluation(folder: Path, num_examples: int, global_batch_size: int) ->
 
 def check_kept(folder: Path) -> None:
     """Each kept example counts once, whichever process it is on; all find the same ones."""
-    keep = tjb.KeepExamples(lambda number: number % 3 == 1, features=("number",), name="thirds")
+    keep = tjb.FilterExamples(lambda number: number % 3 == 1, features=("number",), name="thirds")
     loader = tjb.build(
         str(folder),
         global_batch_size=8,
         num_epochs=1,
         remainder="pad",
         with_ids=True,
-        keep=keep,
+        filter=keep,
     )
     found = []
     with iter(loader) as batches:
@@ -96,19 +96,19 @@ def check_odd_filters_are_named(folder: Path) -> None:
     index = jax.process_index()
 
     def build(limit: int, name: str) -> None:
-        keep = name and tjb.KeepExamples(
+        keep = name and tjb.FilterExamples(
             lambda number: number < limit, features=("number",), name=name
         )
-        tjb.build(str(folder), global_batch_size=8, keep=keep or None)
+        tjb.build(str(folder), global_batch_size=8, filter=keep or None)
 
     with pytest.raises(tjb.AgreementError, match="keep: process"):
         build(60, "odd" if index == 1 else "")
     with pytest.raises(tjb.AgreementError, match=r"kept examples: process .*6[01] of 63 examples"):
         build(60 + (index == 1), "limited")
     with pytest.raises(
-        tjb.ConfigError if index == 1 else tjb.AgreementError, match="keep is a KeepExamples"
+        tjb.ConfigError if index == 1 else tjb.AgreementError, match="keep is a FilterExamples"
     ):
-        tjb.build(str(folder), global_batch_size=8, keep=build if index == 1 else None)
+        tjb.build(str(folder), global_batch_size=8, filter=build if index == 1 else None)
 
 
 def check_host_features(folder: str) -> None:

@@ -8,7 +8,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tfjax_batches as tjb
 from tfjax_batches import launch
-from tfjax_batches.local_rows import read_local_rows
+from tfjax_batches.showing.local_rows import read_local_rows
 
 matplotlib.use("Agg")
 launch.initialize()

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All faults of a config at once, each by rule, value and mend."""
+
+from pathlib import Path
+
+import pytest
+from absl import flags
+from ml_collections import config_flags
+
+from tfjax_batches.config.batch_config import BatchConfig, config_from
+from tfjax_batches.errors import ConfigError
+from tfjax_batches.planning.policies import Remainder, Shuffle
+
+GOOD = {"dataset": "mnist", "global_batch_size": 8}
+
+
+def test_checked_strings_become_enums_and_the_original_stays() -> None:
+    config = BatchConfig(**GOOD, shuffle="none", remainder="pad")
+    checked = config.checked()
+    assert checked.shuffle is Shuffle.NONE
+    assert checked.remainder is Remainder.PAD
+    config.seed = 3
+    assert checked.seed == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        (
+            {"shuffle": "globl"},
+            "shuffle must be one of ['none', 'global']; got 'globl'. Did you mean 'global'?",
+        ),
+        ({"remainder": None}, "remainder must be one of ['carry', 'drop', 'pad']; got None."),
+        ({"seed": -1}, "seed must be at least 0 and below 2**63; got -1."),
+        ({"seed": 2**63}, "seed must be at least 0 and below 2**63"),
+        ({"seed": 1.5}, "seed must be an integer; got 1.5."),
+        ({"global_batch_size": 0}, "global_batch_size must be at least 1"),
+        ({"global_batch_size": True}, "global_batch_size must be an integer; got True."),
+        ({"num_epochs": 0}, "num_epochs must be at least 1"),
+        ({"group_size": 0}, "group_size must be at least 1"),
+        ({"prefetch_depth": None}, "prefetch_depth must be an integer; got None."),
+        ({"prefetch_bytes": 0}, "prefetch_bytes must be at least 1"),
+        (
+            {"stall_seconds": 0},
+            "stall_seconds must be a number above 0 and below 2**31; got 0. None turns it off.",
+        ),
+        ({"stall_seconds": float("nan")}, "stall_seconds must be a number above 0"),
+        ({"stall_seconds": float("inf")}, "stall_seconds must be a number above 0"),
+        ({"stall_seconds": True}, "stall_seconds must be a number above 0"),
+        ({"with_ids": 1}, "with_ids must be True or False; got 1."),
+        ({"split": 3}, "split must be a string; got 3."),
+        ({"dataset": ""}, "dataset must name a TFDS dataset"),
+        ({"dataset": None}, "dataset must name a TFDS dataset"),
+        ({"data_dir": ""}, "data_dir must name a folder, or be None; got ''."),
+        ({"data_dir": 5}, "data_dir must name a folder, or be None; got 5."),
+        ({"num_epochs": 2**62}, "num_epochs must be at least 1 and below 2**31"),
+        ({"num_parallel_calls": 10**9}, "num_parallel_calls must be at least 1 and below 2**12"),
+        (
+            {"features": "image"},
+            "features must be a tuple of feature names; got 'image'. Write ('image',).",
+        ),
+        (
+            {"pad_to": ("x", 3)},
+            "pad_to must map feature paths to lengths; got ('x', 3). Write {'path': 16}.",
+        ),
+        ({"pad_to": None}, "pad_to must map feature paths to lengths; got None."),
+        ({"pad_to": {3: 3}}, "pad_to must map feature paths to lengths; got {3: 3}."),
+        ({"pad_to": {"x": 0}}, "pad_to['x'] must be an integer of at least 1"),
+        ({"pad_to": {"x": True}}, "pad_to['x'] must be an integer of at least 1"),
+        ({"pad_to": {"x": "3"}}, "and below 2**31; got '3'."),
+        ({"keep_on_host": "text"}, "keep_on_host must be a tuple of feature names; got 'text'."),
+        ({"keep_on_host": None}, "keep_on_host must be a tuple of feature names; got None."),
+        ({"features": 3}, "features must be a tuple of feature names; got 3."),
+        ({"features": ()}, "features must name at least one feature; got (). None means all."),
+    ],
+)
+def test_checked_bad_field_is_named(fields: dict, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        BatchConfig(**{**GOOD, **fields}).checked()
+    assert text in str(caught.value)
+
+
+def test_checked_reports_all_faults_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        BatchConfig(dataset="", shuffle="x", seed=-1, num_epochs=0).checked()
+    names = ["dataset", "global_batch_size", "shuffle", "seed", "num_epochs"]
+    assert all(f"\n  {name} must" in str(caught.value) for name in names)
+
+
+def test_checked_preprocess_shows_what_is_no_spec_beside_other_faults() -> None:
+    with pytest.raises(ConfigError) as caught:
+        BatchConfig(**{**GOOD, "seed": -1}, preprocess="flip_lr|cast(x)").checked()
+    message = str(caught.value)
+    assert "seed must be" in message
+    line, caret = message.split("\n")[-3:-1]
+    assert line[caret.index("^")] == "x"
+
+
+def test_config_from_unknown_fields_suggest_the_nearest() -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_from("mnist", {"global_batch_size": 8, "sede": 1, "shufle": "none"})
+    assert "'sede': Did you mean 'seed'?" in str(caught.value)
+    assert "'shufle': Did you mean 'shuffle'?" in str(caught.value)
+
+
+def test_config_from_keywords_override_a_config() -> None:
+    config = config_from(BatchConfig(**GOOD, seed=1), {"seed": 2})
+    assert (config.seed, config.dataset) == (2, "mnist")
+
+
+def test_config_from_two_datasets_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"given once; got 'mnist' and dataset='cifar10'"):
+        config_from("mnist", {"dataset": "cifar10"})
+
+
+def test_config_flags_override_every_kind_of_field() -> None:
+    values = flags.FlagValues()
+    path = Path(__file__).parents[2] / "configs" / "digits.py"
+    argv = [
+        "program",
+        "--config.batches.global_batch_size=32",
+        "--config.batches.num_epochs=3",
+        "--config.batches.shuffle=none",
+        "--config.batches.dataset=mnist",
+        "--config.batches.data_dir=/data",
+        "--config.batches.with_ids=false",
+        "--config.batches.features=('image', 'label')",
+        "--config.batches.keep_on_host=('image',)",
+        "--config.batches.pad_to={'label': 16}",
+        "--config.batches.prefetch_bytes=1000",
+        "--config.batches.stall_seconds=2.5",
+        "--config.mesh=data=2,model=2",
+    ]
+    config_flags.DEFINE_config_file("config", str(path), flag_values=values, sys_argv=argv)
+    values(argv)
+    config = values["config"].value
+    assert config.mesh == "data=2,model=2"
+    assert (
+        config.batches.checked()
+        == BatchConfig(
+            dataset="mnist",
+            data_dir="/data",
+            prepare=True,
+            global_batch_size=32,
+            num_epochs=3,
+            shuffle="none",
+            features=("image", "label"),
+            keep_on_host=("image",),
+            pad_to={"label": 16},
+            prefetch_bytes=1000,
+            stall_seconds=2.5,
+        ).checked()
+    )

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfjax_batches.errors import FeatureError
+from tfjax_batches.features.paths import flatten, nest
+
+NAMES = st.text("abc_é ", min_size=1, max_size=3)
+NESTED = st.dictionaries(
+    NAMES,
+    st.recursive(
+        st.integers(), lambda inner: st.dictionaries(NAMES, inner, min_size=1, max_size=3)
+    ),
+    max_size=3,
+)
+
+
+@given(NESTED)
+def test_nest_and_flatten_are_inverses(nested: dict) -> None:
+    flat = flatten(nested)
+    assert nest(flat) == nested
+    assert list(flat) == sorted(flat)
+
+
+@pytest.mark.parametrize("name", ["a/b", "", 3, None])
+def test_flatten_name_that_is_no_part_of_a_path_is_refused(name: object) -> None:
+    with pytest.raises(FeatureError, match="A feature's name is a string without '/'"):
+        flatten({"x": {name: 1}})

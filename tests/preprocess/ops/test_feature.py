@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Features stay, go and move by path."""
+
+import numpy as np
+import pytest
+
+from tests.preprocess.ops.running import run
+from tfjax_batches.errors import FeatureError
+from tfjax_batches.preprocess.ops.batch_features import feature_paths
+
+BATCH = {"a": np.arange(2), "b": {"c": np.arange(2) + 2, "d": {"e": np.arange(2) + 4}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "paths"),
+    [
+        ("keep('a')", ["a"]),
+        ("keep('b/d', 'a')", ["a", "b/d/e"]),
+        ("keep('b')", ["b/c", "b/d/e"]),
+        ("drop('b/c')", ["a", "b/d/e"]),
+        ("drop('b/d/e', 'a')", ["b/c"]),
+        ("rename('a', 'b/x')", ["b/c", "b/d/e", "b/x"]),
+        ("rename('b/d/e', 'b/d')", ["a", "b/c", "b/d"]),
+        ("rename('a', 'a/x')", ["a/x", "b/c", "b/d/e"]),
+    ],
+)
+def test_feature_ops_choose_by_path(spec: str, paths: list[str]) -> None:
+    assert sorted(feature_paths(run(spec, BATCH))) == paths
+
+
+def test_rename_keeps_values() -> None:
+    result = run("rename('b/d/e', 'x')", BATCH)
+    np.testing.assert_array_equal(result["x"], [4, 5])
+    np.testing.assert_array_equal(result["b"]["c"], [2, 3])
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ("keep('a', 'b/cc')", "keep names features; the batch has none at 'b/cc'. Did you mean"),
+        ("drop('a', 'b')", "drop leaves something; 'a', 'b' is all there is"),
+        ("rename('b', 'x')", "rename takes a feature; the batch has none at 'b'"),
+        ("rename('a', 'b')", "'b/c' is in the way of 'b'. Drop it in front"),
+        ("rename('a', 'b/c/x')", "'b/c' is in the way of 'b/c/x'"),
+    ],
+)
+def test_feature_ops_what_they_cannot_find_is_named(spec: str, text: str) -> None:
+    with pytest.raises(FeatureError, match=text):
+        run(spec, BATCH)

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures of batches and layouts, by what is in them."""
+
+import io
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import jax
+import matplotlib
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+import tfjax_batches as tjb
+from tfjax_batches.showing.local_rows import join_pieces
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def _no_figure_stays_open() -> Iterator[None]:
+    yield
+    pyplot.close("all")
+
+
+def titles(figure: Figure) -> list[str]:
+    return [ax.get_title() for ax in figure.axes if ax.images]
+
+
+def cells(figure: Figure) -> list[list[str]]:
+    """Return the texts of a table, its header first."""
+    (table,) = figure.axes[0].tables
+    found = {place: cell.get_text().get_text() for place, cell in table.get_celld().items()}
+    lines, columns = (max(place[axis] for place in found) for axis in (0, 1))
+    return [[found[line, column] for column in range(columns + 1)] for line in range(lines + 1)]
+
+
+def test_show_draws_images_of_a_global_batch_with_names_and_ids(digits_data_dir: str) -> None:
+    loader = tjb.build(
+        "digits", data_dir=digits_data_dir, global_batch_size=8, shuffle="none", with_ids=True
+    )
+    with iter(loader) as batches:
+        batch = next(batches)
+    figure = tjb.show(batch, 5, label_names=loader.label_names)
+    labels = np.asarray(batch["label"])
+    assert titles(figure) == [f"{labels[i]} #{i}" for i in range(5)]
+    for row, ax in enumerate(ax for ax in figure.axes if ax.images):
+        drawn = ax.images[0]
+        np.testing.assert_array_equal(drawn.get_array(), np.asarray(batch["image"])[row, ..., 0])
+        assert drawn.get_clim() == (0, 255)
+
+
+def test_show_marks_padding_and_takes_names_for_the_label_alone() -> None:
+    batch = {
+        "nested": {"image": np.zeros((3, 4, 4, 3), np.uint8), "label": np.array([1, 0, 7])},
+        "count": np.array([0, 1, 1]),
+        "_mask": np.array([True, True, False]),
+    }
+    assert titles(tjb.show(batch, label_names=["ant", "bee"])) == ["bee", "ant", "padding"]
+    assert titles(tjb.show(batch, label="count")) == ["0", "1", "padding"]
+    table = cells(tjb.show(batch, image="", label_names={"nested/label": ["ant", "bee"]}))
+    assert [row[table[0].index("nested/label")] for row in table[1:]] == ["bee", "ant", "7"]
+    assert [row[table[0].index("count")] for row in table[1:]] == ["0", "1", "1"]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (np.array([0.0, 0.25, 1.0], np.float32), [0.0, 0.25, 1.0]),
+        (np.array([-1.0, 0.0, 1.0], np.float32), [0.0, 0.5, 1.0]),
+        (np.array([-3.0, 0.0, 1.0], np.float64), [0.0, 0.75, 1.0]),
+        (np.array([0.0, 5.0, np.nan], np.float32), [0.0, 1.0, 0.0]),
+        (np.array([2.0, 2.0, 2.0], np.float32), [0.0, 0.0, 0.0]),
+        (np.array([0.0, 0.5, 1.0], jax.numpy.bfloat16), [0.0, 0.5, 1.0]),
+        (np.array([0, 51, 255], np.uint8), [0.0, 0.2, 1.0]),
+        (np.array([0, 51, 300], np.int32), [0.0, 0.2, 1.0]),
+        (np.array([False, True, True]), [0.0, 1.0, 1.0]),
+    ],
+)
+def test_show_colours_run_from_black_to_white(values: np.ndarray, expected: list[float]) -> None:
+    images = np.broadcast_to(values[:, None, None, None], (3, 2, 2, 3))
+    figure = tjb.show({"image": images})
+    drawn = [float(ax.images[0].get_array()[0, 0, 0]) for ax in figure.axes if ax.images]
+    np.testing.assert_allclose(drawn, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 5), (2, 6, 5, 1)])
+def test_show_draws_grey_images_by_the_same_scale(shape: tuple[int, ...]) -> None:
+    images = np.linspace(-1, 1, np.prod(shape)).reshape(shape).astype(np.float32)
+    figure = tjb.show({"image": images}, image="image")
+    for row, ax in enumerate(figure.axes):
+        np.testing.assert_allclose(ax.images[0].get_array(), images.reshape(2, 6, 5)[row])
+        assert ax.images[0].get_clim() == (-1, 1)
+
+
+def test_show_of_tokens_strings_and_numbers_is_a_table() -> None:
+    text = np.array([b"na\xc3\xafve", b"\xff", b"x" * 99], object)
+    batch = {
+        "tokens": jax.numpy.arange(60).reshape(3, 20),
+        "weight": np.array([1 / 3, 2, 3], np.float32),
+        "_host": {"text": text, "of other rows": np.zeros(7)},
+    }
+    table = cells(tjb.show(batch, 2))
+    assert table == [
+        ["tokens", "weight", "_host/text"],
+        [" ".join(map(str, range(12))) + " …", "0.3333", "naïve"],
+        [" ".join(map(str, range(20, 32))) + " …", "2", "�"],
+    ]
+    assert cells(tjb.show(batch))[3][2] == "x" * 39 + "…"
+
+
+@pytest.mark.parametrize("text", ["$5 and $6", r"$\nosuch{$", "$", "a_b$^$"])
+@pytest.mark.parametrize("image", [None, ""])
+def test_show_draws_dollars_as_they_are(text: str, image: str | None) -> None:
+    """Of mathtext that is wrong, drawing itself fails."""
+    batch = {
+        "image": np.zeros((1, 4, 4, 3), np.uint8),
+        "label": np.zeros(1, np.int32),
+        text: np.array([text.encode()], object),
+    }
+    figure = tjb.show(batch, image=image, label_names=[text])
+    figure.savefig(io.BytesIO())
+    tables = [cell for table in figure.axes[0].tables for cell in table.get_celld().values()]
+    shown = [*figure.findobj(Text), *(cell.get_text() for cell in tables)]
+    drawn = [each for each in shown if each.get_text() == text]
+    assert drawn
+    assert not any(each.get_parse_math() for each in drawn)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"n": 0}, tjb.ConfigError, r"at least 1; got 0\. Give a number"),
+        ({"n": True}, tjb.ConfigError, "at least 1; got True"),
+        (
+            {"image": "imgae"},
+            tjb.FeatureError,
+            r"image names .*'imgae' is none. .*'image'",
+        ),
+        ({"image": "label"}, tjb.FeatureError, r"'label' is \[2\]\. Leave image out"),
+        (
+            {"label": "lable"},
+            tjb.FeatureError,
+            r"label names .*'lable' is none. .*'label'",
+        ),
+    ],
+)
+def test_show_says_what_it_cannot_draw(arguments: dict, error: type, message: str) -> None:
+    batch = {"image": np.zeros((2, 4, 4, 3), np.uint8), "label": np.zeros(2, np.int32)}
+    with pytest.raises(error, match=message):
+        tjb.show(batch, **arguments)
+
+
+def donated_batch() -> dict[str, jax.Array]:
+    array = jax.numpy.ones((2, 3))
+    array.delete()
+    return {"x": array}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (dict, "this batch has no features"),
+        (lambda: {"x": np.float32(1)}, "none but scalars"),
+        (lambda: {"x": np.zeros((0, 3))}, "this batch has 0 rows"),
+        (lambda: np.ones(3), "nested dict of arrays; this is a ndarray"),
+        (donated_batch, "'x' was deleted, or donated to a step"),
+    ],
+)
+def test_show_of_a_batch_without_rows_says_why(make, message: str) -> None:
+    with pytest.raises(tjb.ConfigError, match=message):
+        tjb.show(make())
+
+
+def test_join_pieces_gives_the_rows_that_are_whole() -> None:
+    """Of a 2-D sharding seen from one process: rows 2, 3 whole, of row 5 only a half."""
+    values = np.arange(6 * 4).reshape(6, 4)
+    sharded = jax.device_put(
+        values[2:4],
+        NamedSharding(
+            Mesh(np.array(jax.devices()).reshape(2, 2), ("a", "b")), PartitionSpec("a", "b")
+        ),
+    )
+    pieces = [
+        ((slice(s.index[0].start + 2, s.index[0].stop + 2), s.index[1]), s.data)
+        for s in sharded.addressable_shards
+    ]
+    half = (slice(5, 6), slice(0, 2))
+    rows, found = join_pieces(values.shape, values.dtype, [*pieces, *pieces, (half, values[half])])
+    assert rows.tolist() == [2, 3]
+    np.testing.assert_array_equal(found, values[2:4])
+    assert len(join_pieces((6, 4), values.dtype, [])[0]) == 0
+
+
+def test_plot_layout_draws_a_bar_of_rows_for_each_device() -> None:
+    owners = np.array([[0, 1], [1, 0]])
+    layout = tjb.BatchLayout.simulate({"data": 2, "model": 2}, "data", 8, owners)
+    (ax,) = tjb.plot_layout(layout).axes
+    bars = [(bar.get_x() + 0.45, bar.get_y(), bar.get_height()) for bar in ax.patches]
+    np.testing.assert_allclose(bars, [(0, 0, 4), (1, 0, 4), (2, 4, 4), (3, 4, 4)])
+    colours = [bar.get_facecolor() for bar in ax.patches]
+    assert colours[0] == colours[3] != colours[1] == colours[2]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["process 0", "process 1"]
+    assert ax.get_ylim() == (8, 0)  # row 0 on top
+
+
+@pytest.mark.parametrize("devices", [1, 2, 4, 16, 64])
+def test_plot_layout_title_of_any_width_lies_within_the_figure(devices: int) -> None:
+    shape = {"replicas_of_it": 1, "a_long_data_axis": devices}
+    layout = tjb.BatchLayout.simulate(shape, "a_long_data_axis", 65_536, devices)
+    figure = tjb.plot_layout(layout)
+    figure.canvas.draw()
+    title = figure.texts[0] if figure.texts else figure.axes[0].title
+    assert title.get_text().startswith("65,536 rows")
+    extent, box = title.get_window_extent(), figure.bbox
+    assert box.x0 <= extent.x0 < extent.x1 <= box.x1
+    assert figure.axes[0].bbox.y1 <= extent.y0 < extent.y1 <= box.y1
+
+
+def test_plot_layout_of_a_large_pod_draws_the_first_devices() -> None:
+    layout = tjb.BatchLayout.simulate({"data": 5000}, "data", 5000, 1000)
+    (ax,) = tjb.plot_layout(layout).axes
+    assert len(ax.patches) == 4096
+    assert ax.get_xlabel() == "device, in mesh order (904 more)"
+    assert ax.get_legend() is None
+
+
+def test_pictures_without_matplotlib_are_an_error_that_says_how_to_get_it() -> None:
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "import tfjax_batches as tjb\n"
+        "layout = tjb.BatchLayout.simulate({'data': 2}, 'data', 4, 2)\n"
+        "try: tjb.plot_layout(layout)\n"
+        "except ImportError as error: print(type(error).__name__, error)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.startswith("MissingPackageError Pictures are drawn with matplotlib")
+    assert "pip install 'tfjax_batches[notebook]'" in result.stdout
+
+
+def test_describing_a_layout_loads_no_matplotlib() -> None:
+    code = (
+        "import sys, tfjax_batches as tjb\n"
+        "str(tjb.BatchLayout.simulate({'data': 2}, 'data', 4, 2).describe())\n"
+        "print('matplotlib' in sys.modules, 'jax' in sys.modules)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.split() == ["False", "False"], result.stderr

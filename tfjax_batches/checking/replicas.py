@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finding replicas of a global array that are not equal.
+
+JAX takes the shards that each process gives it on trust: where two devices should hold the same
+slice and do not, it computes nonsense in silence.
+"""
+
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tfjax_batches.errors import AgreementError, ConfigError, ReplicaMismatchError
+from tfjax_batches.loading.agreement import gather
+
+_MISMATCHES_SHOWN = 5
+
+_Span = tuple[tuple[int, int], ...]  # (start, stop) in each dim
+_Checksums = Mapping[str, str]  # device id → checksum of what it holds
+
+
+def check_replicas(tree: Any) -> None:
+    """Raise unless devices that must hold equal slices of the arrays of `tree` do.
+
+    Works on arrays that this library never made, such as model parameters. Bits are compared, by
+    64 bits of checksum; each shard that has a replica is read once. With more than one process
+    every process calls it, with trees of one structure, from the thread of the other collectives.
+
+    Args:
+        tree: A pytree of `jax.Array`. Arrays on devices of this process alone are compared among
+            those. Of a batch, the entry `_host` at its top is passed over: each process has rows
+            of its own there.
+
+    Raises:
+        ReplicaMismatchError: Names leaf, slice, and the devices and processes that hold each of
+            the different values; equal on all processes.
+        ConfigError: A leaf is no `jax.Array`, or its memory was given away (donated).
+        AgreementError: The trees have different leaves, or another process cannot read its own.
+
+    Example:
+        >>> check_replicas({"image": jax.numpy.zeros((8, 2))})
+    """
+    if isinstance(tree, Mapping):
+        tree = {name: part for name, part in tree.items() if name != "_host"}
+    arrays: dict[str, jax.Array] = {}
+    # One pair a process: leaf path → what array it is, leaf path → _Checksums.
+    replies = gather(lambda: _read(tree, arrays))
+    _check_alike([kinds for kinds, _ in replies])
+    everyone = [checksums for _, checksums in replies]
+    mismatches = [
+        mismatch
+        for path, array in arrays.items()
+        for mismatch in _mismatches(path, array, [each[path] for each in everyone])
+    ]
+    if mismatches:
+        more = len(mismatches) - _MISMATCHES_SHOWN
+        listed = "\n".join(f"  {mismatch}" for mismatch in mismatches[:_MISMATCHES_SHOWN])
+        raise ReplicaMismatchError(
+            "Devices that hold the same slice of an array hold equal values; these do not:\n"
+            f"{listed}\n{f'  … and {more} more' + chr(10) if more > 0 else ''}"
+            "Load equal rows on these processes; or, where each process loads rows of its own, "
+            "name every mesh axis that splits them, as in PartitionSpec(('host', 'device'))."
+        )
+
+
+def _read(tree: Any, arrays: dict[str, jax.Array]) -> tuple[dict[str, str], dict[str, _Checksums]]:
+    """Fill in `arrays` by leaf path; return what they are, and checksums of the local shards."""
+    checksums: dict[str, _Checksums] = {}
+    for keys, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        path = jax.tree_util.keystr(keys, simple=True, separator="/") or "the array"
+        if not isinstance(leaf, jax.Array):
+            raise ConfigError(
+                f"check_replicas compares arrays on devices; {path} is a {type(leaf).__name__}. "
+                "Leave it out, or put it on the devices first."
+            )
+        if leaf.is_deleted():
+            raise ConfigError(
+                f"check_replicas reads every array; {path} was donated or deleted. "
+                "Check it before the step that it is donated to."
+            )
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            leaf = jax.random.key_data(leaf)
+        arrays[path] = leaf
+        replicated = {
+            device for devices in _replicas(leaf).values() for device in devices if len(devices) > 1
+        }
+        checksums[path] = {
+            str(shard.device.id): _checksum(shard.data)
+            for shard in leaf.addressable_shards
+            if shard.device in replicated
+        }
+    return {path: _kind(array) for path, array in arrays.items()}, checksums
+
+
+def _kind(array: jax.Array) -> str:
+    """Describe what must be equal on all processes for their shards to be comparable."""
+    text = f"{array.dtype}{list(array.shape)}"
+    if jax.process_count() > 1 and array.is_fully_addressable:
+        return f"{text} on devices of one process"
+    spans = sorted(
+        (span, sorted(device.id for device in held)) for span, held in _replicas(array).items()
+    )
+    where = zlib.crc32(repr(spans).encode())
+    return f"{text} by {getattr(array.sharding, 'spec', array.sharding)} (placement {where:08x})"
+
+
+def _replicas(array: jax.Array) -> dict[_Span, list[jax.Device]]:
+    """Return which devices, of all processes, hold each slice of the array."""
+    devices_of: dict[_Span, list[jax.Device]] = defaultdict(list)
+    for device, index in array.sharding.devices_indices_map(array.shape).items():
+        if index is not None:
+            span = tuple(
+                part.indices(size)[:2] for part, size in zip(index, array.shape, strict=True)
+            )
+            devices_of[span].append(device)
+    return devices_of
+
+
+def _checksum(shard: jax.Array) -> str:
+    # Shape and dtype are equal by the sharding; a scalar has no bytes to view.
+    data = np.ascontiguousarray(jax.device_get(shard)).reshape(-1).view(np.uint8)
+    # Two different kinds of checksum, since either alone has 32 bits; both run at memory speed,
+    # where a cryptographic hash takes five times as long.
+    return f"{zlib.crc32(data.data):08x}{zlib.adler32(data.data):08x}"
+
+
+def _check_alike(kinds_by_process: list[Mapping[str, str]]) -> None:
+    """Raise AgreementError unless all processes have the same leaves, placed alike."""
+    first = kinds_by_process[0]
+    for index, kinds in enumerate(kinds_by_process):
+        differing = [path for path in {**first, **kinds} if first.get(path) != kinds.get(path)]
+        if differing:
+            listed = "; ".join(
+                f"{path}: {first.get(path, 'missing')} on process 0, "
+                f"{kinds.get(path, 'missing')} on process {index}"
+                for path in sorted(differing)[:_MISMATCHES_SHOWN]
+            )
+            raise AgreementError(
+                "check_replicas takes trees of the same leaves, placed alike, on all processes; "
+                f"these differ: {listed}. Pass the same tree everywhere."
+            )
+
+
+def _mismatches(path: str, array: jax.Array, checksums: list[_Checksums]) -> Iterator[str]:
+    """Yield a sentence for each slice whose replicas differ."""
+    if array.is_fully_addressable:
+        # Each process has an array of its own by this name; only its own replicas matter.
+        checksums = [checksums[jax.process_index()]]
+    known = {device: value for each in checksums for device, value in each.items()}
+    for span, devices in _replicas(array).items():
+        holders: dict[str, list[jax.Device]] = defaultdict(list)
+        for device in devices:
+            if len(devices) > 1:
+                holders[known[str(device.id)]].append(device)
+        if len(holders) > 1:
+            values = "; ".join(
+                f"value {number} on {_devices_text(group)}"
+                for number, group in enumerate(holders.values(), 1)
+            )
+            yield f"{path}{_span_text(span, array.shape)}: {values}"
+
+
+def _devices_text(devices: list[jax.Device]) -> str:
+    of_process: dict[int, list[int]] = defaultdict(list)
+    for device in devices:
+        of_process[device.process_index].append(device.id)
+    return ", ".join(
+        f"device{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))} of process {process}"
+        for process, ids in sorted(of_process.items())
+    )
+
+
+def _span_text(span: _Span, shape: tuple[int, ...]) -> str:
+    parts = [
+        ":" if part == (0, size) else f"{part[0]}:{part[1]}"
+        for part, size in zip(span, shape, strict=True)
+    ]
+    return f"[{', '.join(parts)}]"

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user says: the fields of a run, checked as a whole. Knows no framework."""

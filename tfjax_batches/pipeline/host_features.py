@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which features of a batch stay on the host, and whether a device can hold the others."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from tfjax_batches.errors import FeatureError
+from tfjax_batches.features.feature_spec import FeatureSpec
+from tfjax_batches.features.paths import choose_paths
+from tfjax_batches.features.ragged import length_path
+
+
+def choose_host_paths(
+    specs: Mapping[str, FeatureSpec], names: Iterable[str], padded: Collection[str], dataset: str
+) -> frozenset[str]:
+    """Return the paths of the features that `keep_on_host` names.
+
+    The length of a padded feature stays where the feature is.
+
+    Args:
+        specs: What batches hold, by path.
+        names: `keep_on_host`; the path of a nested dict means all below it.
+        padded: Paths that have a length.
+        dataset: The dataset's name, for messages.
+
+    Raises:
+        FeatureError: A name is unknown.
+    """
+    host = choose_paths(specs, names, f"keep_on_host names features that batches of {dataset} hold")
+    lengths = [length_path(path) for path in host if path in padded]
+    return frozenset([*host, *(path for path in lengths if path in specs)])
+
+
+def check_device_features(
+    specs: Mapping[str, FeatureSpec],
+    host_paths: Collection[str],
+    dataset: str,
+    parsed: Collection[str] | None = None,
+    origin_of: Callable[[str], str] = lambda path: "",
+) -> None:
+    """Raise one error for all features that go to a device and that none can hold.
+
+    Args:
+        specs: What batches hold, by path.
+        host_paths: Those that stay on the host.
+        dataset: The dataset's name, for messages.
+        parsed: Paths of the features that the config's `features` may name. None: as `specs`.
+        origin_of: Returns what made a feature so, for the message; empty: it was stored so.
+
+    Raises:
+        FeatureError: Names each string and each feature without a fixed shape.
+    """
+    faults = {
+        path: spec.describe() + origin_of(path)
+        for path, spec in specs.items()
+        if path not in host_paths and (spec.is_string or not spec.is_fixed)
+    }
+    if not faults:
+        return
+    listed = "\n".join(f"  {path}: {why}" for path, why in faults.items())
+    good = tuple(path for path in (specs if parsed is None else parsed) if path not in faults)
+    host = tuple(sorted({*host_paths, *faults}))
+    lengths = {p: 16 for p in faults if specs[p].is_paddable and not specs[p].is_string}
+    pad = f"; or give them a length, such as pad_to={lengths!r}" if lengths else ""
+    leave = f"Leave them out: features={good!r}; or leave" if good else "No other is parsed: leave"
+    raise FeatureError(
+        f"A feature on its way to a device has a fixed shape and is no string; of {dataset} "
+        f"these are not so:\n{listed}\n{leave} them on the host: keep_on_host={host!r}{pad}; or "
+        "let a transform drop them, or give them a shape."
+    )

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mesh shapes and specs as a person writes them in a flag."""
+
+import math
+
+from tfjax_batches.errors import LayoutError
+from tfjax_batches.planning.partition_spec import Spec
+
+
+def parse_mesh_shape(text: str, num_devices: int | None = None) -> dict[str, int]:
+    """Return axis → size, in order, of a text such as `"data=4,model=2"`.
+
+    Args:
+        text: Axes and sizes. One size may be -1: all devices that the others leave.
+        num_devices: Devices that the mesh must hold. None: any number, and no -1.
+
+    Raises:
+        LayoutError: The text is malformed, or the sizes do not hold `num_devices`.
+
+    Example:
+        >>> parse_mesh_shape("data=-1, model=2", num_devices=8)
+        {'data': 4, 'model': 2}
+    """
+    shape = parse_axes(text)
+    open_axes = [name for name, size in shape.items() if size == -1]
+    if num_devices is not None and len(open_axes) == 1:
+        others = -math.prod(shape.values())
+        shape[open_axes[0]] = max(1, num_devices // others)
+    elif open_axes:
+        raise LayoutError(
+            "One axis may have the size -1, where the number of devices is known; got "
+            f"{text!r}. Give the sizes of {', '.join(open_axes)}."
+        )
+    if num_devices is not None and math.prod(shape.values()) != num_devices:
+        raise LayoutError(
+            f"A mesh holds all devices; {text!r} holds {math.prod(shape.values())} of "
+            f"{num_devices}. Change its sizes, or give one as -1."
+        )
+    return shape
+
+
+def parse_axes(text: str) -> dict[str, int]:
+    """Return axis → size as written, where a size may be -1.
+
+    Raises:
+        LayoutError: The text is malformed.
+    """
+    shape: dict[str, int] = {}
+    for part in text.split(","):
+        name, equals, size = (piece.strip() for piece in part.partition("="))
+        if not (name.isidentifier() and equals and _is_size(size)) or name in shape:
+            raise LayoutError(
+                "A mesh is written as distinct axes with sizes, such as data=4,model=2; got "
+                f"{text!r}, which is wrong at {part.strip()!r}. Correct it."
+            )
+        shape[name] = int(size)
+    return shape
+
+
+def parse_partition_spec(text: str) -> Spec:
+    """Return the entries of a spec such as `"data"`, `"host+device,seq"` or `"-,model"`.
+
+    Dims are separated by commas, the axes of one dim joined by `+`; `-` or nothing stands for a
+    dim that is not split.
+
+    Raises:
+        LayoutError: The text is malformed.
+
+    Example:
+        >>> parse_partition_spec("host+device,-,seq")
+        (('host', 'device'), None, 'seq')
+    """
+    if not text.strip():
+        return ()
+    entries: list[str | tuple[str, ...] | None] = []
+    for part in text.split(","):
+        axes = tuple(axis.strip() for axis in part.split("+"))
+        if axes in (("-",), ("",)):
+            entries.append(None)
+        elif all(axis.isidentifier() for axis in axes):
+            entries.append(axes[0] if len(axes) == 1 else axes)
+        else:
+            raise LayoutError(
+                "A spec is written as the axes of each dim, such as host+device,-,seq; got "
+                f"{text!r}, which is wrong at {part.strip()!r}. Correct it."
+            )
+    return tuple(entries)
+
+
+def _is_size(text: str) -> bool:
+    return text == "-1" or (text.isdecimal() and int(text) > 0)

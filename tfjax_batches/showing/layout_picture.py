@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`plot_layout`: a picture of which rows stand on which device."""
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from tfjax_batches.planning.layout import BatchLayout
+from tfjax_batches.showing.figures import colours, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MOST_DEVICES = 4096
+_MOST_NAMED = 16
+_MOST_TICKS = 32
+_TITLE_LETTER_INCHES = 0.085  # of 10 points, rather more than the mean
+
+
+def plot_layout(layout: BatchLayout) -> "Figure":
+    """Draw the rows of a batch from top to bottom, and the devices, in mesh order, side by side.
+
+    Each device's rows are a bar, in the colour of its process. Features with a spec of their own
+    are not drawn.
+
+    Args:
+        layout: Of real machines or of simulated ones; of more than 4,096 devices the first.
+
+    Returns:
+        The figure. In a notebook it is shown as the value of a cell; `savefig` writes it.
+
+    Raises:
+        MissingPackageError: There is no matplotlib.
+
+    Example::
+
+        layout = tjb.BatchLayout.simulate({"data": 4, "model": 2}, "data", 64, process_of_device=4)
+        tjb.plot_layout(layout)
+    """
+    count = min(len(layout.process_of_device), _MOST_DEVICES)
+    owners = layout.process_of_device[:count]
+    starts, stops = layout.device_rows()[:count].T  # [devices] each
+    width = min(12.0, 2.5 + 0.25 * count)
+    figure = new_figure(width, 4)
+    ax = figure.subplots()
+    firsts = {owner: device for device, owner in reversed(list(enumerate(owners)))}
+    ax.bar(
+        range(count),
+        stops - starts,
+        bottom=starts,
+        width=0.9,
+        color=colours(owners),
+        # A name with an underscore has no place in the legend.
+        label=[
+            f"process {owner}" if firsts[owner] == device else "_"
+            for device, owner in enumerate(owners)
+        ],
+    )
+    ax.set_ylim(layout.global_batch_size, 0)
+    ax.set_xlim(-0.5, count - 0.5)
+    if count <= _MOST_TICKS:
+        ax.set_xticks(range(count))
+    more = len(layout.process_of_device) - count
+    ax.set_xlabel("device, in mesh order" + (f" ({more:,} more)" if more else ""))
+    ax.set_ylabel("row")
+    # Above the figure, not the axes: it is as wide, and what is too long for it is cut off.
+    title = textwrap.fill(layout.describe().title, int(width / _TITLE_LETTER_INCHES))
+    figure.suptitle(title, fontsize=10, parse_math=False)
+    if len(firsts) <= _MOST_NAMED:
+        ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=8, frameon=False)
+    return figure

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`show`: a picture of the first rows of a batch."""
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+import numpy.typing as npt
+
+from tfjax_batches.errors import ConfigError, FeatureError, nearest_hint
+from tfjax_batches.planning.order import Int64Array
+from tfjax_batches.showing.batch import batch_leaves
+from tfjax_batches.showing.figures import new_figure
+from tfjax_batches.showing.local_rows import read_local_rows
+from tfjax_batches.text.values import value_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_CELL_INCHES = 1.4
+_MOST_COLUMNS = 8
+
+_LabelNames = Mapping[str, Sequence[str]]
+_Values = dict[str, npt.NDArray[np.generic]]
+
+
+def show(
+    batch: Mapping[str, Any],
+    n: int = 16,
+    *,
+    label_names: _LabelNames | Sequence[str] | None = None,
+    image: str | None = None,
+    label: str | None = None,
+) -> "Figure":
+    """Draw the first rows of a batch: images with their labels; of others, a table of values.
+
+    Of a batch that lies on several processes these are rows of this one; none is asked for its.
+    Images are arrays [rows, height, width, channels] with 1, 3 or 4 channels, or uint8
+    [rows, height, width]; integers are drawn from 0 to 255, floats from 0 to 1 or from -1 to 1,
+    whichever holds them all, or else from the least to the greatest that is drawn.
+
+    Args:
+        batch: Nested dict of arrays, as the iterator gives it.
+        n: Rows to draw, at most.
+        label_names: `loader.label_names`, or the names of the labels that are drawn.
+        image: Path of the images. None: the first feature that looks like some. Empty: draw a
+            table.
+        label: Path of what is written above each image. None: `label`, or a path that ends so.
+
+    Returns:
+        The figure. In a notebook it is shown as the value of a cell; `savefig` writes it.
+
+    Raises:
+        ConfigError: `n` is no positive number, or the batch no dict of arrays with rows; or an
+            array was donated.
+        FeatureError: There is no such feature, or it cannot be drawn so.
+        MissingPackageError: There is no matplotlib.
+
+    Example::
+
+        tjb.show(next(batches), label_names=loader.label_names)
+    """
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise ConfigError(f"n counts rows to draw, at least 1; got {n!r}. Give a number.")
+    rows, values = _first_rows(batch, int(n))
+    images = _choose_image(values, image)
+    chosen = _choose_label(values, label)
+    if not isinstance(label_names, Mapping):
+        label_names = {chosen: label_names} if chosen and label_names else {}
+    if not images:
+        return _draw_table(rows, values, label_names)
+    titles = [_title(values, index, chosen, label_names) for index in range(len(rows))]
+    return _draw_images(values[images], titles)
+
+
+def _first_rows(batch: Mapping[str, Any], n: int) -> tuple[Int64Array, _Values]:
+    """Return the first rows that are here whole in each feature, and what they hold, by path."""
+    arrays = batch_leaves(batch)
+    _check_has_rows(arrays)
+    local = {
+        path: read_local_rows(array)
+        for path, array in arrays.items()
+        if array.ndim and not path.startswith("_host/")
+    }
+    held = [rows for rows, _ in local.values() if len(rows)]
+    if not held:
+        raise FeatureError(
+            "Rows are drawn that this process holds whole; of this batch it holds none. "
+            "Call show where its devices are."
+        )
+    every = np.unique(np.concatenate(held))
+    # Features on the host are those of all rows of this process, in order.
+    for path, array in arrays.items():
+        if path.startswith("_host/") and len(array) == len(every):
+            local[path] = every, array
+    whole = {path: part for path, part in local.items() if len(part[0])}
+    rows = functools.reduce(np.intersect1d, [held for held, _ in whole.values()])[:n]
+    return rows, {
+        path: values[np.searchsorted(held, rows)] for path, (held, values) in whole.items()
+    }
+
+
+def _check_has_rows(arrays: Mapping[str, Any]) -> None:
+    rule, mend = "show draws rows of arrays", "Pass what the iterator gave"
+    sized = {path: array for path, array in arrays.items() if array.ndim and path[:6] != "_host/"}
+    if not sized:
+        what = "none but scalars and what is in _host" if arrays else "no features"
+        raise ConfigError(f"{rule}; this batch has {what}. {mend}.")
+    if not any(map(len, sized.values())):
+        raise ConfigError(f"{rule}; this batch has 0 rows. {mend}.")
+    for path, array in sized.items():
+        if isinstance(array, jax.Array) and array.is_deleted():
+            raise ConfigError(
+                f"{rule}; {path!r} was deleted, or donated to a step. {mend}, before the step."
+            )
+
+
+def _choose_image(values: _Values, named: str | None) -> str:
+    """Return the path of the images; empty: there are none, or none are wanted."""
+    if named:
+        _check_known(named, values, "image")
+        if not _is_image(values[named], named=True):
+            raise FeatureError(
+                "Images are [rows, height, width] or have 1, 3 or 4 channels last; feature "
+                f"{named!r} is {list(values[named].shape)}. Leave image out to see a table."
+            )
+        return named
+    if named == "":
+        return ""
+    return next((path for path, array in values.items() if _is_image(array)), "")
+
+
+def _is_image(array: npt.NDArray[np.generic], named: bool = False) -> bool:
+    if array.dtype.kind in "OSU":
+        return False
+    if array.ndim == 3:
+        return named or array.dtype == np.uint8
+    return array.ndim == 4 and array.shape[-1] in (1, 3, 4)
+
+
+def _choose_label(values: _Values, named: str | None) -> str | None:
+    if named is not None:
+        _check_known(named, values, "label")
+        return named
+    return next((path for path in values if path.split("/")[-1] == "label"), None)
+
+
+def _check_known(path: str, values: _Values, argument: str) -> None:
+    if path not in values:
+        raise FeatureError(
+            f"{argument} names a feature of the batch; {path!r} is none. "
+            f"{nearest_hint(path, values)}"
+        )
+
+
+def _title(values: _Values, row: int, label: str | None, names: _LabelNames) -> str:
+    if "_mask" in values and not values["_mask"][row]:
+        return "padding"
+    parts = [] if label is None else [value_text(values[label][row], names.get(label, ()))]
+    return " ".join([*parts, *([f"#{values['_id'][row]}"] if "_id" in values else [])])
+
+
+def _draw_images(images: npt.NDArray[np.generic], titles: list[str]) -> "Figure":
+    columns = min(len(titles), _MOST_COLUMNS)
+    lines = math.ceil(len(titles) / columns)
+    figure = new_figure(columns * _CELL_INCHES, lines * (_CELL_INCHES + 0.25))
+    axes = figure.subplots(lines, columns, squeeze=False).ravel()
+    pixels, low, high = _to_pixels(images)
+    for ax in axes:
+        ax.set_axis_off()
+    for ax, picture, title in zip(axes, pixels, titles, strict=False):
+        ax.imshow(picture, cmap="gray", vmin=low, vmax=high)
+        ax.set_title(title, fontsize=9, parse_math=False)  # a $ in it is a $
+    return figure
+
+
+def _to_pixels(images: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], float, float]:
+    """Return images as matplotlib takes them, and the values that are black and white."""
+    if images.ndim == 4 and images.shape[-1] == 1:
+        images = images[..., 0]
+    if images.dtype.kind in "iu":
+        low, high = 0.0, 255.0
+    elif images.dtype.kind == "b":
+        low, high = 0.0, 1.0
+    else:
+        images = images.astype(np.float32)  # bfloat16 too, which matplotlib does not know
+        least, greatest = float(np.nanmin(images)), float(np.nanmax(images))
+        inside = [(low, 1.0) for low in (0.0, -1.0) if least >= low and greatest <= 1.0]
+        low, high = inside[0] if inside else (least, greatest)
+    if images.ndim == 4:  # matplotlib takes colours from 0 to 1, and no vmin and vmax
+        scaled = (images.astype(np.float32) - low) / max(high - low, 1e-12)
+        images = np.nan_to_num(np.clip(scaled, 0.0, 1.0))
+    return images, low, high
+
+
+def _draw_table(rows: Int64Array, values: _Values, names: _LabelNames) -> "Figure":
+    cells = [
+        [value_text(array[index], names.get(path, ())) for path, array in values.items()]
+        for index in range(len(rows))
+    ]
+    columns = list(zip(values, *cells, strict=True))
+    widths = [max(map(len, column)) + 2 for column in columns]
+    figure = new_figure(1 + 0.085 * sum(widths), 0.6 + 0.28 * len(rows))
+    ax = figure.subplots()
+    ax.set_axis_off()
+    table = ax.table(
+        cellText=cells,
+        colLabels=list(values),
+        rowLabels=[f"row {row}" for row in rows],
+        colWidths=[width / sum(widths) for width in widths],
+        cellLoc="left",
+        loc="center",
+    )
+    table.auto_set_font_size(False)
+    table.set_fontsize(9)
+    for cell in table.get_celld().values():
+        cell.get_text().set_parse_math(False)
+    return figure
