@@ -4,7 +4,7 @@
 from configs.digits import TrainConfig
 from tfjax_batches import BatchConfig
 
-NORMALIZE = "normalize((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))"
+NORMALIZE = "normalize((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616), scale=255)"
 
 
 def get_config() -> TrainConfig:

@@ -7,7 +7,7 @@ The dataset has to be prepared by hand: see TFDS on imagenet2012.
 from configs.digits import TrainConfig
 from tfjax_batches import BatchConfig
 
-NORMALIZE = "normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))"
+NORMALIZE = "normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225), scale=255)"
 
 
 def get_config() -> TrainConfig:
