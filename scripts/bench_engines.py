@@ -266,9 +266,9 @@ def measure_limit(workload: Workload, data_dir: str, seconds: float) -> tuple[fl
     time.sleep(min(1.0, seconds))
     start, cpu_start, before = time.perf_counter(), time.process_time(), sum(done)
     time.sleep(seconds)
-    examples = (sum(done) - before) * rows
-    rate = examples / (time.perf_counter() - start)
-    cpu_us = (time.process_time() - cpu_start) / examples * 1e6
+    decoded = (sum(done) - before) * rows
+    rate = decoded / (time.perf_counter() - start)
+    cpu_us = (time.process_time() - cpu_start) / decoded * 1e6
     stop.set()
     for worker in workers:
         worker.join()

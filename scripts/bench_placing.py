@@ -62,7 +62,7 @@ def ways_to_place(batch: HostBatch, sharding: NamedSharding) -> dict[str, Callab
             for name, values in batch.items()
         },
         "make_array_from_callback": lambda: {
-            name: jax.make_array_from_callback(values.shape, sharding, lambda i, v=values: v[i])
+            name: jax.make_array_from_callback(values.shape, sharding, values.__getitem__)
             for name, values in batch.items()
         },
     }
