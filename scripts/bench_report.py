@@ -80,7 +80,7 @@ def find_regressions(now: Ratios, baseline: Ratios) -> list[str]:
 
 def save_baseline(results: Results) -> None:
     """Write the ratios of this run into `bench_baseline.json`; keep those of other workloads."""
-    known = _load_baseline()["ratios"] if BASELINE.exists() else {}
+    known = _load_baseline()["ratios"]
     for workload, engines in compute_ratios(results).items():
         known[workload] = {**known.get(workload, {}), **engines}
     write_json(BASELINE, {**describe_machine(), "ratios": known})
@@ -147,5 +147,7 @@ def _median_of(figure: str, results: list[dict[str, float]]) -> float:
 
 
 def _load_baseline() -> dict[str, Any]:
+    if not BASELINE.exists():
+        return {"versions": {}, "ratios": {}}
     content: dict[str, Any] = json.loads(BASELINE.read_text())
     return content
