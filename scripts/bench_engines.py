@@ -22,7 +22,6 @@ from bench_workloads import CROP, Workload
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tfjax_batches as tjb
-from tfjax_batches.features.rows import UNROLL_LIMIT
 from tfjax_batches.planning.seeds import derive_seeds
 
 SHUFFLE_BUFFER = 10_000
@@ -237,31 +236,25 @@ def measure_limit(workload: Workload, data_dir: str, seconds: float) -> tuple[fl
     Returns:
         Examples per second, and CPU time of each example in µs.
     """
-    loader = build_loader(workload, data_dir)
-    # One call per batch, like the engines: calls for several batches would cost less per example.
-    rows = (
-        min(workload.batch_size, UNROLL_LIMIT)
-        if workload.name == "small_png"
-        else (workload.batch_size)
-    )
+    pipeline = build_loader(workload, data_dir).pipeline
+    # One step per call, like the peers: calls for several steps cost less per example.
+    rows = pipeline.group_sizes.group_rows
     count = min(64, workload.num_examples // rows)
-    examples = np.arange(count * rows).reshape(count, rows)
-    groups = [tf.constant(loader._reader.read(part)) for part in examples]
-
-    seeds = derive_seeds(0, np.zeros(rows, np.int64), examples[0], loader._chain.seed_places)
-
-    @tf.function
-    def decode(records: tf.Tensor) -> dict[str, tf.Tensor]:
-        return loader._chain(loader._decoder.decode(records), tf.constant(seeds))
-
-    decode(groups[0])
+    parts = np.arange(count * rows).reshape(count, rows)
+    seeds = derive_seeds(0, np.zeros(rows, np.int64), parts[0], pipeline.chain.seed_places)
+    groups = [
+        [tf.constant(values) for values in (pipeline.reader.read(part), part, seeds)]
+        for part in parts
+    ]
+    decode = pipeline.group.trace(rows)
+    decode(*groups[0])
     threads = len(os.sched_getaffinity(0))
     done = [0] * threads
     stop = threading.Event()
 
     def work(number: int) -> None:
         while not stop.is_set():
-            decode(groups[done[number] % len(groups)])
+            decode(*groups[done[number] % len(groups)])
             done[number] += 1
 
     workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
