@@ -3,7 +3,6 @@
 
 import dataclasses
 import functools
-import numbers
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +11,6 @@ import tensorflow as tf
 from absl import logging
 
 from tfjax_batches.config.batch_config import BatchConfig
-from tfjax_batches.errors import ConfigError
 from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.paths import nest
 from tfjax_batches.loading.iterator import Batch, BatchIterator, FlatBatch
@@ -199,9 +197,7 @@ class BatchLoader:
             for stage, features in loader.preview(2).items():
                 print(stage, features["image"].shape)
         """
-        if isinstance(n, bool) or not isinstance(n, numbers.Integral):
-            raise ConfigError(f"preview(n) takes a number of examples; got {n!r}. Write n=4.")
-        stages = self.pipeline.preview(int(n))
+        stages = self.pipeline.preview(n)
         return {stage: nest(features) for stage, features in stages.items()}
 
     def describe(self) -> Description:

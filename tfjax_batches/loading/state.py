@@ -24,7 +24,7 @@ Fingerprint = Mapping[str, Any]
 """Field → JSON value, of all that the rows of a run depend on."""
 
 # Longer values (hundreds of features, say) are kept as a digest, to hold a state under 2 KB.
-_VALUE_CHARACTERS = 256
+_VALUE_CHARACTERS = 200
 
 # How to go on, for a field that differs. Others: set the field back.
 _FIXES = {

@@ -138,7 +138,7 @@ class _Evaluation:
         self._reader = reader
         self._predicate = predicate
         self._is_over = False
-        sizes = plan_group_sizes(_GROUP_ROWS, reader.mean_record_bytes(), most_steps=1)
+        sizes = plan_group_sizes(_GROUP_ROWS, reader.mean_record_bytes())
         self._rows = min(sizes.group_rows, source.num_examples)
         # Traced here: not by several threads at a time.
         self._keeps = tf.function(

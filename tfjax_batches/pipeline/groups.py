@@ -10,12 +10,13 @@ import dataclasses
 # 0.4 ms of CPU), few enough that the groups of one batch of images keep all cores busy.
 _GROUP_BYTES = 2**20
 
-MOST_STEPS = 8
-"""Steps of a group, at most.
+# Steps of a group, at most. 256 rows of 300 bytes took 1.3 ms of CPU a step in groups of one step,
+# 0.97 in groups of four and 0.87 in groups of eight (`scripts/bench.py tabular`).
+_MOST_STEPS = 8
 
-256 rows of 300 bytes took 1.3 ms of CPU a step in groups of one step, 0.97 in groups of four and
-0.87 in groups of eight (`scripts/bench.py tabular`).
-"""
+# Rows of a group of several steps, at most, where each example is decoded by itself: beside that,
+# handing over a step costs little, and the first batch would wait for all the others.
+_MOST_MAPPED_ROWS = 128
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ def plan_group_sizes(
     *,
     group_size: int | None = None,
     row_multiple: int = 1,
-    most_steps: int = MOST_STEPS,
+    maps_each_example: bool = False,
 ) -> GroupSizes:
     """Return groups of equal size where that does not make them much smaller.
 
@@ -59,7 +60,7 @@ def plan_group_sizes(
         group_size: Rows of a group, at most, by the user's choice. None: chosen here.
         row_multiple: What the rows of a group are a multiple of; divides `rows`, and is no larger
             than `group_size`.
-        most_steps: Steps of a group, at most.
+        maps_each_example: Whether each example is decoded or transformed by itself.
 
     Example:
         >>> plan_group_sizes(256, 300.0).steps
@@ -70,7 +71,9 @@ def plan_group_sizes(
     if group_size is None:
         group_size = max(1, int(_GROUP_BYTES / mean_record_bytes))
     if group_size >= rows:
-        return GroupSizes(rows=rows, group_rows=rows, steps=min(most_steps, group_size // rows))
+        most_rows = min(group_size, _MOST_MAPPED_ROWS) if maps_each_example else group_size
+        steps = min(_MOST_STEPS, max(1, most_rows // rows))
+        return GroupSizes(rows=rows, group_rows=rows, steps=steps)
     largest = max(1, group_size // row_multiple) * row_multiple
     # Equal groups have one static size, and are joined without cutting.
     for group_rows in range(largest, largest // 2, -row_multiple):

@@ -7,6 +7,7 @@ Groups come out in order.
 
 import dataclasses
 import functools
+import numbers
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -19,7 +20,7 @@ from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.rows import GroupFeatures
 from tfjax_batches.pipeline.diagnose import find_bad_record, find_failure
 from tfjax_batches.pipeline.group_function import GroupFunction
-from tfjax_batches.pipeline.groups import MOST_STEPS, GroupSizes, plan_group_sizes
+from tfjax_batches.pipeline.groups import GroupSizes, plan_group_sizes
 from tfjax_batches.pipeline.host_batches import HostBatches
 from tfjax_batches.pipeline.planned_reader import PlannedReader
 from tfjax_batches.pipeline.preview import preview_stages
@@ -95,14 +96,12 @@ class HostPipeline:
         Raises:
             RecordError: A file is missing, or does not hold its records.
         """
-        # Where each example is decoded by itself, handing over a step costs little beside that.
-        alone = self.decoder.maps_each_example or self.chain.maps_each_example
         return plan_group_sizes(
             len(self.rows),
             self.reader.mean_record_bytes(),
             group_size=self.options.group_size,
             row_multiple=self.chain.row_multiple,
-            most_steps=1 if alone else MOST_STEPS,
+            maps_each_example=self.decoder.maps_each_example or self.chain.maps_each_example,
         )
 
     def dataset(self, start_step: int = 0) -> tf.data.Dataset:
@@ -180,7 +179,7 @@ class HostPipeline:
             TransformError: A transform fails on one of the examples.
         """
         most = min(self.plan.epoch_length, self.plan.num_examples)
-        if not 1 <= n <= most:
+        if isinstance(n, bool) or not isinstance(n, numbers.Integral) or not 1 <= n <= most:
             raise ConfigError(
                 f"preview(n) shows examples of the first epoch, 1 <= n <= {most}; got {n!r}. "
                 "Ask for fewer, or iterate."
