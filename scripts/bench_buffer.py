@@ -33,7 +33,7 @@ READ_SECONDS = CONSUME_SECONDS = 0.05
 
 
 def make_assembler() -> tuple[Assembler, HostBatch]:
-    """Return an assembler for four features on eight devices, and a host batch for it."""
+    """Return an assembler of four features on eight devices, and a host batch for it."""
     sharding = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), PartitionSpec("data"))
     batch = {path: np.zeros((ROWS, *shape), np.float32) for path, shape in FEATURES.items()}
     for values in batch.values():
