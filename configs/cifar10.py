@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CIFAR-10: photographs, 32×32, shifted by up to 4 pixels and mirrored. See scripts/train.py."""
+"""CIFAR-10: 32×32 photographs, randomly shifted by up to 4 pixels and flipped."""
 
 from configs.digits import TrainConfig
 from tfjax_batches import BatchConfig
