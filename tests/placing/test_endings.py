@@ -81,7 +81,7 @@ def test_notebook_cell_run_again_leaves_one_thread(capsys: pytest.CaptureFixture
     shell = code.InteractiveInterpreter()
     shell.runcode(compile("import itertools", "<cell>", "exec"))
     shell.runcode(
-        compile("from tfjax_batches.placing.prefetch import Prefetcher", "<cell>", "exec")
+        compile("from tfjax_batches.placing.prefetcher import Prefetcher", "<cell>", "exec")
     )
     seen = []
     for _ in range(3):

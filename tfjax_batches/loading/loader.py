@@ -18,14 +18,14 @@ from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.paths import HOST, nest
 from tfjax_batches.loading.state import Fingerprint, make_state, read_position, with_kept
 from tfjax_batches.pipeline.groups import GroupSizes, PlannedReader
-from tfjax_batches.pipeline.host_batches import HostBatches
+from tfjax_batches.pipeline.host_batches import HostBatch, HostBatches
 from tfjax_batches.pipeline.host_pipeline import build_dataset
 from tfjax_batches.pipeline.preview import preview_stages
 from tfjax_batches.pipeline.record_faults import explain_failure
 from tfjax_batches.pipeline.transform_faults import explain_transform_failure
-from tfjax_batches.placing.assemble import Assembler, HostBatch
+from tfjax_batches.placing.assemble import Assembler
 from tfjax_batches.placing.isolation import isolated
-from tfjax_batches.placing.prefetch import Prefetcher
+from tfjax_batches.placing.prefetcher import Prefetcher
 from tfjax_batches.placing.stats import Stats
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import BatchPlan, StepPlan
@@ -296,7 +296,6 @@ class BatchLoader:
             get_state=lambda: source.step,
             cancel=source.stop,
             stall_seconds=self.config.stall_seconds,
-            process_index=self.process_index,
         )
 
     def _explain(self, step: int) -> BatchesError | None:
