@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tfjax_batches.commands.cli import given_fields
 from tfjax_batches.loading.dry_run import dry_run
 from tfjax_batches.planning.layout import BatchLayout
-from tfjax_batches.showing.batch import array_text, batch_leaves
+from tfjax_batches.showing.batch import array_text, batch_arrays
 from tfjax_batches.text.description import Description, Table
 from tfjax_batches.text.values import value_text
 
@@ -35,7 +35,7 @@ def _describe_stage(stage: str, features: Mapping[str, Any]) -> Description:
         header=("feature", "array", "least", "greatest", "values"),
         rows=tuple(
             (path, array_text(array.dtype, array.shape), *_bounds(array), _values_text(array))
-            for path, array in batch_leaves(features).items()
+            for path, array in batch_arrays(features).items()
         ),
     )
     return Description(stage, (table,))

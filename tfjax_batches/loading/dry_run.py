@@ -14,7 +14,7 @@ from tfjax_batches.loading.building import hide_accelerators_from_tensorflow, ma
 from tfjax_batches.loading.loader import BatchLoader
 from tfjax_batches.pipeline.filter_scan import find_selection
 from tfjax_batches.planning.layout import BatchLayout
-from tfjax_batches.planning.partition_spec import Spec
+from tfjax_batches.planning.partition_spec import PartitionEntries
 from tfjax_batches.preprocess.filter import FilterExamples, check_filter
 from tfjax_batches.preprocess.transforms import Transform
 from tfjax_batches.reading.prepare import prepare, reopen
@@ -110,5 +110,5 @@ def _abstract_mesh(layout: BatchLayout) -> AbstractMesh:
     return AbstractMesh(sizes, names)
 
 
-def _on(mesh: AbstractMesh, spec: Spec) -> NamedSharding:
+def _on(mesh: AbstractMesh, spec: PartitionEntries) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec(*spec))

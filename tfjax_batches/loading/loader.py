@@ -33,7 +33,7 @@ from tfjax_batches.planning.selection import Selection
 from tfjax_batches.preprocess.chain import Chain
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.formats import RecordReader
-from tfjax_batches.showing.batch import describe_loader
+from tfjax_batches.showing.run import describe_run
 from tfjax_batches.text.description import Description
 
 B = TypeVar("B")
@@ -201,7 +201,7 @@ class BatchLoader:
 
         Notebooks show it as HTML, and a loader the same way. Nothing is read for it.
         """
-        return describe_loader(self)
+        return describe_run(self)
 
     def _repr_html_(self) -> str:
         return self.describe()._repr_html_()
