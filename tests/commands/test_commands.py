@@ -46,7 +46,7 @@ def test_describe_prints_a_dry_run(numbers_folder: str, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ((), "on mesh data=1, spec P('data')"),
+        ((), "on mesh data=1, partition spec P('data')"),
         (("--processes=4",), "4 processes with 4 devices"),
         (("--processes=4", "--devices_per_process=2"), "on mesh data=8"),
         (("--mesh=data=2,model=-1", "--processes=8"), "on mesh data=2 × model=4"),

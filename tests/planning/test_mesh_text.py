@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Meshes and specs as text."""
+"""Meshes and partition specs as text."""
 
 import pytest
 
@@ -56,11 +56,11 @@ def test_parse_mesh_shape_that_is_none_is_refused(
         ("", ()),
     ],
 )
-def test_parse_spec_any_form(text: str, spec: tuple) -> None:
+def test_parse_partition_spec_any_form(text: str, spec: tuple) -> None:
     assert parse_partition_spec(text) == spec
 
 
 @pytest.mark.parametrize("text", ["data+", "da ta", "data,1x"])
-def test_parse_spec_that_is_none_is_refused(text: str) -> None:
+def test_parse_partition_spec_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(LayoutError, match=r"such as host\+device,-,seq; got .* Correct it\."):
         parse_partition_spec(text)

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mesh shapes and specs as a person writes them in a flag."""
+"""Mesh shapes and partition specs as flags and commands write them."""
 
 import math
 
 from tfjax_batches.errors import LayoutError
-from tfjax_batches.planning.partition_spec import Spec
+from tfjax_batches.planning.partition_spec import PartitionEntries
 
 
 def parse_mesh_shape(text: str, num_devices: int | None = None) -> dict[str, int]:
-    """Return axis → size, in order, of a text such as `"data=4,model=2"`.
+    """Return axis → size, in order, from a text such as `"data=4,model=2"`.
 
     Args:
-        text: Axes and sizes. One size may be -1: all devices that the others leave.
-        num_devices: Devices that the mesh must hold. None: any number, and no -1.
+        text: Axes and sizes. One size may be -1, which stands for the devices that are left.
+        num_devices: Devices that the mesh must hold. None: any number, and no size may be -1.
 
     Raises:
-        LayoutError: The text is malformed, or the sizes do not hold `num_devices`.
+        LayoutError: The text is malformed, or the mesh does not hold `num_devices`.
 
     Example:
         >>> parse_mesh_shape("data=-1, model=2", num_devices=8)
@@ -28,7 +28,7 @@ def parse_mesh_shape(text: str, num_devices: int | None = None) -> dict[str, int
         shape[open_axes[0]] = max(1, num_devices // others)
     elif open_axes:
         raise LayoutError(
-            "One axis may have the size -1, where the number of devices is known; got "
+            "One axis may have the size -1 if the number of devices is known; got "
             f"{text!r}. Give the sizes of {', '.join(open_axes)}."
         )
     if num_devices is not None and math.prod(shape.values()) != num_devices:
@@ -40,7 +40,10 @@ def parse_mesh_shape(text: str, num_devices: int | None = None) -> dict[str, int
 
 
 def parse_axes(text: str) -> dict[str, int]:
-    """Return axis → size as written, where a size may be -1.
+    """Return axis → size as written; sizes may be -1.
+
+    Args:
+        text: Axes and sizes, such as `"data=-1,model=2"`.
 
     Raises:
         LayoutError: The text is malformed.
@@ -57,11 +60,11 @@ def parse_axes(text: str) -> dict[str, int]:
     return shape
 
 
-def parse_partition_spec(text: str) -> Spec:
-    """Return the entries of a spec such as `"data"`, `"host+device,seq"` or `"-,model"`.
+def parse_partition_spec(text: str) -> PartitionEntries:
+    """Return the entries of a partition spec such as `"data"`, `"host+device,seq"` or `"-,model"`.
 
-    Dims are separated by commas, the axes of one dim joined by `+`; `-` or nothing stands for a
-    dim that is not split.
+    Commas separate dims, and `+` joins the axes of one dim; `-` or nothing stands for a dim that is
+    not split.
 
     Raises:
         LayoutError: The text is malformed.
@@ -81,8 +84,8 @@ def parse_partition_spec(text: str) -> Spec:
             entries.append(axes[0] if len(axes) == 1 else axes)
         else:
             raise LayoutError(
-                "A spec is written as the axes of each dim, such as host+device,-,seq; got "
-                f"{text!r}, which is wrong at {part.strip()!r}. Correct it."
+                "A partition spec is written as the axes of each dim, such as host+device,-,seq; "
+                f"got {text!r}, which is wrong at {part.strip()!r}. Correct it."
             )
     return tuple(entries)
 
