@@ -205,8 +205,11 @@ def test_command_that_cannot_be_done_says_why_and_ends_with_2(
         (("describe",), "required: dataset"),
         (("describe", "d", "--seed=-1"), "--seed: seed must be at least 0"),
         (("describe", "d", "--seed=x"), "--seed: expected an integer; got 'x'"),
-        (("describe", "d", "--processes=0"), "--processes: expected a number from 1; got '0'"),
-        (("describe", "d", "--shuffle=globl"), "invalid choice: 'globl'"),
+        (
+            ("describe", "d", "--processes=0"),
+            "--processes: expected a number of",
+        ),
+        (("describe", "d", "--shuffle=globl"), "--shuffle: shuffle must be one of"),
     ],
 )
 def test_words_that_make_no_sense_end_with_2(

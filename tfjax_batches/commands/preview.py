@@ -15,11 +15,11 @@ from tfjax_batches.text.description import Description, Table
 from tfjax_batches.text.values import value_text
 
 _VALUES_WIDTH = 60
-_ROWS = 4  # where none are asked for
+_ROWS = 4  # by default
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what the features hold as decoded, and after each transform."""
+    """Print the values of the features, decoded and after each transform."""
     fields = given_fields(arguments)
     rows = fields.get("global_batch_size", arguments.rows or _ROWS)
     layout = BatchLayout.simulate({"data": 1}, (), rows, process_of_device=1)
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _describe_stage(stage: str, features: Mapping[str, Any]) -> Description:
     table = Table(
-        header=("feature", "array", "least", "greatest", "values"),
+        header=("feature", "array", "min", "max", "values"),
         rows=tuple(
             (path, array_text(array.dtype, array.shape), *_bounds(array), _values_text(array))
             for path, array in batch_arrays(features).items()

@@ -38,18 +38,31 @@ def data_sharding(
             "Pass mesh=Mesh(np.array(jax.devices()), ('data',)), or leave it out."
         )
     axes = (data_axes,) if isinstance(data_axes, str) else data_axes
-    if not isinstance(axes, tuple | list) or len(set(axes)) < len(axes):
+    check_data_axes(axes, mesh.axis_names)
+    return NamedSharding(mesh, PartitionSpec(tuple(axes)) if axes else PartitionSpec())
+
+
+def check_data_axes(data_axes: object, axis_names: Sequence[str]) -> None:
+    """Check that `data_axes` names different axes of a mesh.
+
+    Args:
+        data_axes: A tuple or list of names.
+        axis_names: The axes of the mesh.
+
+    Raises:
+        LayoutError: It does not.
+    """
+    if not isinstance(data_axes, tuple | list) or len(set(data_axes)) < len(data_axes):
         raise LayoutError(
             f"data_axes names different axes of the mesh; got {data_axes!r}. "
-            f"Name some of {mesh.axis_names}."
+            f"Name some of {tuple(axis_names)}."
         )
-    for axis in axes:
-        if axis not in mesh.axis_names:
+    for axis in data_axes:
+        if axis not in axis_names:
             raise LayoutError(
-                f"data_axes names axes of the mesh; {axis!r} is not one of {mesh.axis_names}. "
-                f"{nearest_hint(str(axis), mesh.axis_names)}"
+                f"data_axes names axes of the mesh; {axis!r} is not one of {tuple(axis_names)}. "
+                f"{nearest_hint(str(axis), axis_names)}"
             )
-    return NamedSharding(mesh, PartitionSpec(tuple(axes)) if axes else PartitionSpec())
 
 
 def feature_sharding(

@@ -23,14 +23,14 @@ def parse_mesh_shape(text: str, num_devices: int | None = None) -> dict[str, int
     """
     shape = parse_axes(text)
     open_axes = [name for name, size in shape.items() if size == -1]
-    if num_devices is not None and len(open_axes) == 1:
+    if open_axes and num_devices is None:
+        raise LayoutError(
+            "A size may be -1 if the number of devices is known; got "
+            f"{text!r}. Give the size of {open_axes[0]}."
+        )
+    if open_axes and num_devices is not None:
         others = -math.prod(shape.values())
         shape[open_axes[0]] = max(1, num_devices // others)
-    elif open_axes:
-        raise LayoutError(
-            "One axis may have the size -1 if the number of devices is known; got "
-            f"{text!r}. Give the sizes of {', '.join(open_axes)}."
-        )
     if num_devices is not None and math.prod(shape.values()) != num_devices:
         raise LayoutError(
             f"A mesh holds all devices; {text!r} holds {math.prod(shape.values())} of "
@@ -40,13 +40,13 @@ def parse_mesh_shape(text: str, num_devices: int | None = None) -> dict[str, int
 
 
 def parse_axes(text: str) -> dict[str, int]:
-    """Return axis → size as written; sizes may be -1.
+    """Return axis → size as written; one size may be -1.
 
     Args:
         text: Axes and sizes, such as `"data=-1,model=2"`.
 
     Raises:
-        LayoutError: The text is malformed.
+        LayoutError: The text is malformed, or more than one size is -1.
     """
     shape: dict[str, int] = {}
     for part in text.split(","):
@@ -57,6 +57,10 @@ def parse_axes(text: str) -> dict[str, int]:
                 f"{text!r}, which is wrong at {part.strip()!r}. Correct it."
             )
         shape[name] = int(size)
+    if list(shape.values()).count(-1) > 1:
+        raise LayoutError(
+            f"One axis of a mesh may have the size -1; got {text!r}. Give the sizes of the others."
+        )
     return shape
 
 
