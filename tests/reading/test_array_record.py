@@ -14,8 +14,9 @@ import tfjax_batches as tjb
 from tests.made_datasets import Numbers
 from tfjax_batches.errors import RecordError, UnsupportedError
 from tfjax_batches.reading.array_record import ArrayRecordReader
+from tfjax_batches.reading.dataset import open_builder
 from tfjax_batches.reading.formats import open_reader
-from tfjax_batches.reading.split import Split, open_builder, open_split
+from tfjax_batches.reading.split import Split, open_split
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +127,9 @@ def test_open_source_other_format_names_the_command_that_converts(
     shutil.copytree(numbers_folder, folder)
     info = json.loads((folder / "dataset_info.json").read_text())
     (folder / "dataset_info.json").write_text(json.dumps({**info, "fileFormat": "riegeli"}))
+    split = source_in(folder)
     with pytest.raises(UnsupportedError) as caught:
-        source_in(folder)
+        open_reader(split)
     message = str(caught.value)
     assert "tfrecord or array_record; numbers/1.0.0 is stored as riegeli" in message
     assert f"tfds convert_format --dataset_version_dir={folder}" in message

@@ -41,11 +41,12 @@ from tfjax_batches.preprocess.chain import (
 from tfjax_batches.preprocess.filter import FilterExamples, check_filter
 from tfjax_batches.preprocess.registry import build_transforms
 from tfjax_batches.preprocess.transforms import Transform
+from tfjax_batches.reading.dataset import open_builder
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.formats import open_reader
 from tfjax_batches.reading.label_names import find_label_names
 from tfjax_batches.reading.prepare import prepare, reopen
-from tfjax_batches.reading.split import Split, open_builder, open_split
+from tfjax_batches.reading.split import Split, open_split
 
 
 def build(

@@ -28,11 +28,15 @@ from tfjax_batches.pipeline.transform_faults import first_error_line
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.selection import Selection, digest_ids
 from tfjax_batches.preprocess.filter import FilterExamples, Predicate
-from tfjax_batches.reading.cache_file import cache_paths, file_key, load_cached, save_cached
+from tfjax_batches.reading.cache_file import (
+    cache_paths,
+    file_key,
+    load_cached,
+    save_cached,
+    split_stem,
+)
 from tfjax_batches.reading.formats import RecordReader
-from tfjax_batches.reading.record_index import split_stem
 from tfjax_batches.reading.split import Split
-from tfjax_batches.reading.storage import storage_of
 
 _FORMAT = "tfjax_batches kept ids 1"
 _PROGRESS_AFTER_SECONDS = 1.5
@@ -77,7 +81,7 @@ def selection_paths(keep: FilterExamples, source: Split) -> list[str]:
 def _header(keep: FilterExamples, source: Split, predicate: Predicate) -> dict[str, Any]:
     """Return what a file of kept ids says of itself, but for the digest of the ids."""
     files = {r.path: r.records_in_file for r in source.ranges}
-    keys = [file_key(storage_of(path), path, count) for path, count in files.items()]
+    keys = [file_key(path, count) for path, count in files.items()]
     return {
         "format": _FORMAT,
         "dataset": source.name,

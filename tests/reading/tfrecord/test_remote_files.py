@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tests.reading.writing import source_of, write_split
 from tfjax_batches.errors import RecordError
-from tfjax_batches.reading import remote
 from tfjax_batches.reading.formats import open_reader
-from tfjax_batches.reading.remote import RemoteTFRecordReader, plan_ranges
 from tfjax_batches.reading.split import Split
+from tfjax_batches.reading.tfrecord.reader import TFRecordReader
+from tfjax_batches.reading.tfrecord.remote_files import ByteRange, RemoteFiles, plan_ranges
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def rewrite(path: str, data: bytes) -> None:
 
 def test_read_any_order_and_repeats(source: Split) -> None:
     reader = open_reader(source)
-    assert isinstance(reader, RemoteTFRecordReader)
+    assert isinstance(reader._files, RemoteFiles)
     order = np.array([19, 0, 7, 7, 13, 8])
     assert reader.read(order).tolist() == [f"r{n // 5}.{n % 5}".encode() for n in order]
     assert reader.read(np.empty(0, np.int64)).tolist() == []
@@ -55,18 +55,20 @@ def test_read_index_is_kept_beside_the_remote_files(
     open_reader(source).read(np.arange(20))
     folder = source.ranges[0].path.rsplit("/", 1)[0]
     assert ".made-train.tfrecord.tfjax_batches.index" in tf.io.gfile.listdir(folder)
-    monkeypatch.setattr("tfjax_batches.reading.record_index.scan_offsets", None)
+    monkeypatch.setattr("tfjax_batches.reading.tfrecord.record_index.scan_offsets", None)
     assert open_reader(source).read(np.array([12])).tolist() == [b"r2.2"]
 
 
 def test_read_merges_neighbours_and_waits_for_many_at_a_time(
     source: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader = RemoteTFRecordReader(source)
+    reader = TFRecordReader(source)
     reader.read(np.arange(1))
-    reads: list[remote.ByteRange] = []
-    read_bytes = reader._read_bytes
-    monkeypatch.setattr(reader, "_read_bytes", lambda part: reads.append(part) or read_bytes(part))
+    reads: list[ByteRange] = []
+    files = reader._files
+    assert isinstance(files, RemoteFiles)
+    read_bytes = files._read_bytes
+    monkeypatch.setattr(files, "_read_bytes", lambda part: reads.append(part) or read_bytes(part))
     reader.read(np.arange(20))
     assert sorted(part.file for part in reads) == [0, 1, 2, 3]
 
@@ -74,7 +76,7 @@ def test_read_merges_neighbours_and_waits_for_many_at_a_time(
 def test_read_damaged_record_names_file_record_and_offset(source: Split) -> None:
     path = source.ranges[2].path
     flip_byte(path, 3 * 20 + 13)
-    with pytest.raises(RecordError, match=rf"record 3 of {path}, at byte 60, do not"):
+    with pytest.raises(RecordError, match=rf"record 3 of {path}, at byte 60, does not"):
         open_reader(source).read(np.arange(20))
     assert open_reader(source, verify_crc=False).read(np.array([13]))[0] != b"r2.3"
 

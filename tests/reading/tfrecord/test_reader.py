@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 
 from tests.reading.writing import source_of, write_records, write_split
 from tfjax_batches.errors import RecordError
-from tfjax_batches.reading import offsets as offsets_module
-from tfjax_batches.reading.offsets import scan_offsets
+from tfjax_batches.reading.cache_file import split_stem
+from tfjax_batches.reading.dataset import open_builder
 from tfjax_batches.reading.open_files import OpenFiles
-from tfjax_batches.reading.record_index import index_paths, split_stem
-from tfjax_batches.reading.split import open_builder, open_split
-from tfjax_batches.reading.tfrecord import TFRecordReader
+from tfjax_batches.reading.split import open_split
+from tfjax_batches.reading.tfrecord import offsets as offsets_module
+from tfjax_batches.reading.tfrecord.mapped_files import MappedFiles
+from tfjax_batches.reading.tfrecord.offsets import scan_offsets
+from tfjax_batches.reading.tfrecord.reader import TFRecordReader
+from tfjax_batches.reading.tfrecord.record_index import index_paths
 
 
 def damaged_copy(folder: str, target: Path) -> list[Path]:
@@ -63,7 +66,7 @@ def test_read_any_order_and_repeats(numbers_folder: str) -> None:
     assert reader.read(chosen).tolist() == whole[chosen].tolist()
 
 
-@pytest.mark.parametrize(("place", "part"), [(20, "data"), (9, "header bytes")])
+@pytest.mark.parametrize(("place", "part"), [(20, "data"), (9, "header")])
 def test_read_flipped_byte_names_file_record_and_offset(
     numbers_folder: str, tmp_path: Path, place: int, part: str
 ) -> None:
@@ -79,7 +82,8 @@ def test_read_flipped_byte_names_file_record_and_offset(
         reader.read(np.array([first_of_file + 3]))
     message = str(caught.value)
     assert f"record 3 of {files[1]}, at byte {offset}" in message
-    assert message.startswith(f"A record's {part} match their stored checksum")
+    assert "must match its stored checksum" in message
+    assert f"the {part} of record 3" in message
     assert "prepare the dataset again" in message
     reader_of(tmp_path / "1.0.0", verify_crc=False).read(np.array([first_of_file + 3]))
 
@@ -100,7 +104,7 @@ def test_read_index_that_lies_is_named(numbers_folder: str, tmp_path: Path) -> N
             with pytest.raises(RecordError) as caught:
                 reader.read(np.array([8, example]))
             message = str(caught.value)
-            assert f"by it there is record {example - 8} of {files[1]}, at byte " in message
+            assert f"it says record {example - 8} of {files[1]}, at byte " in message
             assert f"delete {kept}" in message
 
 
@@ -124,7 +128,8 @@ def test_read_much_keeps_few_pages_of_the_files(tmp_path: Path) -> None:
 
 def test_read_more_files_than_may_be_open(tmp_path: Path) -> None:
     reader = TFRecordReader(write_split(tmp_path, num_files=12, per_file=3))
-    reader._maps = OpenFiles(reader._map_file, limit=5)
+    assert isinstance(reader._files, MappedFiles)
+    reader._files._maps = OpenFiles(reader._files._map_file, limit=5)
     order = np.random.default_rng(0).permutation(36).repeat(3)
     assert reader.read(order).tolist() == [f"r{n // 3}.{n % 3}".encode() for n in order]
     mapped = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines()}
