@@ -25,5 +25,5 @@ def test_nest_and_flatten_are_inverses(nested: dict) -> None:
 
 @pytest.mark.parametrize("name", ["a/b", "", 3, None])
 def test_flatten_name_that_is_no_part_of_a_path_is_refused(name: object) -> None:
-    with pytest.raises(FeatureError, match="A feature's name is a string without '/'"):
+    with pytest.raises(FeatureError, match="name must be a string without '/'"):
         flatten({"x": {name: 1}})

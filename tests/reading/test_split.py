@@ -107,14 +107,15 @@ def test_open_builder_takes_builder_name_and_folder(numbers_folder: str) -> None
         (
             "mnits",
             [
-                "'mnits' is neither registered",
+                "'mnits' cannot be built",
                 "data_dir=",
                 "Did you mean 'mnist'?",
                 "versioned folder",
             ],
         ),
         ("mnist:9.9.9", ["'mnist:9.9.9' cannot be built", "only: 3.0.1", "Correct"]),
-        ("mnist/nothing", ["'mnist/nothing' cannot be built", "Correct"]),
+        ("mnist/nothing", ["'mnist/nothing' cannot be built", "closely match. Correct"]),
+        ("cifar10_corrupted/brightnes_1", ["'cifar10_corrupted/brightnes_1'", "brightness_1"]),
         ("digts", ["Did you mean 'digits'?"]),
         ("digits/1.0.0", ["'digits/1.0.0' cannot be built", "name[/config][:version]", "Correct"]),
         ("two words", ["'two words' cannot be built", "name[/config][:version]"]),

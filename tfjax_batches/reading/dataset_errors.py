@@ -10,7 +10,7 @@ import tensorflow_datasets as tfds
 from tfjax_batches.errors import DatasetNotFoundError, RecordError, nearest_hint
 
 RESTORE = "Restore the file or prepare the dataset again."
-"""The fix for every damaged file."""
+"""How to fix every damaged file."""
 
 
 @contextmanager
@@ -24,22 +24,17 @@ def tfds_errors(dataset: str, data_dir: str | None, own: str) -> Iterator[None]:
     """
     try:
         yield
-    except tfds.core.DatasetNotFoundError as error:
-        known = [own, *tfds.list_builders(with_community_datasets=False)]
-        folder = "TFDS's default data_dir"
-        if data_dir is not None:
-            folder = f"data_dir={data_dir!r}"
-            known += folders_in(data_dir)
-        raise DatasetNotFoundError(
-            f"dataset must name a TFDS dataset, 'name[/config][:version]'; {dataset!r} is neither "
-            f"registered nor prepared in {folder}. {nearest_hint(base_name(dataset), known)} "
-            "Import the module that defines the builder, or give a versioned folder."
-        ) from error
-    # TFDS has no error class for these, and imports the dataset's module in between.
-    except Exception as error:
+    except Exception as error:  # TFDS has few error classes, and imports the dataset's module
+        reason = f"{_reason(error)}."
+        if isinstance(error, tfds.core.DatasetNotFoundError):
+            known = [own, *tfds.list_builders(with_community_datasets=False)]
+            known += [] if data_dir is None else folders_in(data_dir)
+            hint = nearest_hint(base_name(dataset), known)
+            reason = f"none is registered or prepared in data_dir={data_dir!r}. {hint}"
         raise DatasetNotFoundError(
             f"dataset must name a TFDS dataset, 'name[/config][:version]'; {dataset!r} cannot be "
-            f"built: {_first_line(error)}. Correct the name, config or version."
+            f"built: {reason} Correct the name, config or version; or import the module that "
+            "defines the builder; or give a versioned folder."
         ) from error
 
 
@@ -51,29 +46,24 @@ def base_name(dataset: str) -> str:
 def missing_folder(dataset: str) -> DatasetNotFoundError:
     """Return the error for a folder without a dataset; suggests the folders one level below."""
     folder = os.path.expanduser(dataset)
-    below = [name for name in folders_in(folder) if has_metadata(os.path.join(folder, name))]
+    below = [os.path.join(folder, name) for name in folders_in(folder)]
+    versions = [path for path in below if has_metadata(path)]
     hint = "Give the folder <data_dir>/<name>[/<config>]/<version>, or the dataset by name."
     if not os.path.isdir(folder):
         hint = "There is no such folder: correct the path, or give the dataset by name."
-    elif below:
-        versions = " or ".join(os.path.join(folder, name) for name in below[:5])
-        hint = f"It is one level too high: give {versions}."
+    elif versions:
+        hint = f"It is one level too high: give {' or '.join(versions[:5])}."
     return DatasetNotFoundError(
         "A dataset's folder is the versioned one, which holds dataset_info.json; "
         f"dataset={dataset!r} does not. {hint}"
     )
 
 
-def has_metadata(folder: str) -> bool:
-    """Return whether a folder has the metadata of a prepared dataset."""
-    return os.path.exists(os.path.join(folder, "dataset_info.json"))
-
-
 def unreadable_metadata(folder: str, error: Exception) -> DatasetNotFoundError:
     """Return the error for a versioned folder whose metadata cannot be read."""
     return DatasetNotFoundError(
         "dataset_info.json and features.json must be as TFDS wrote them; those in "
-        f"{folder} cannot be read: {_first_line(error)}. {RESTORE}"
+        f"{folder} cannot be read: {_reason(error)}. {RESTORE}"
     )
 
 
@@ -82,14 +72,20 @@ def unreadable_file(path: str, error: Exception) -> RecordError:
     return RecordError(f"A split's files must be readable; {path} is not: {error}. {RESTORE}")
 
 
-def folders_in(data_dir: str) -> list[str]:
-    """Return the names of the folders that may hold datasets, sorted; none without `data_dir`."""
+def has_metadata(folder: str) -> bool:
+    """Return whether a folder has the metadata of a prepared dataset."""
+    return os.path.exists(os.path.join(folder, "dataset_info.json"))
+
+
+def folders_in(folder: str) -> list[str]:
+    """Return the names of the folders in a folder that may hold datasets, sorted."""
     try:
-        names = [n for n in os.listdir(data_dir) if os.path.isdir(os.path.join(data_dir, n))]
+        names = {entry.name for entry in os.scandir(folder) if entry.is_dir()}
     except OSError:
         return []
-    return sorted(name for name in names if name not in ("downloads", "extracted"))
+    return sorted(names - {"downloads", "extracted"})
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].removesuffix(":")
+def _reason(error: Exception) -> str:
+    """Return the start of an error's text, in which TFDS names near matches, on one line."""
+    return " ".join(str(error).split())[:400].rstrip(" .:") or type(error).__name__
