@@ -13,8 +13,7 @@ import tensorflow_datasets as tfds
 import tfjax_batches as tjb
 from tests.made_datasets import Numbers
 from tfjax_batches.commands import main
-from tfjax_batches.reading.cache_file import split_stem
-from tfjax_batches.reading.tfrecord.record_index import index_paths
+from tfjax_batches.reading.cache_file import cache_paths, split_stem
 
 
 @pytest.fixture
@@ -78,7 +77,7 @@ def test_index_makes_what_is_missing_and_tells_where(
 ) -> None:
     code, out, _ = run(capsys, "index", numbers_copy)
     assert code == 0
-    path = index_paths(split_stem(os.fspath(train_file(numbers_copy, 0))))[0]
+    path = cache_paths(split_stem(os.fspath(train_file(numbers_copy, 0))), "index")[0]
     assert f"numbers/1.0.0 train: 23 records in 3 files; index in {path}\n" in out
     assert "test: 23 records in 3 files" in out
     assert os.path.exists(path)

@@ -26,9 +26,9 @@ def _verify(split: Split) -> bool:
     good = 0
     # disable=None: no progress bar where stderr is not a terminal.
     with tqdm(total=split.num_examples, unit=" records", disable=None, leave=False) as progress:
-        for result in check_files(split, progress.update):
-            good += result.good
-            for error in result.errors:
+        for intact, errors in check_files(split, progress.update):
+            good += intact
+            for error in errors:
                 tqdm.write(f"{split.split}: {error}")
     files = count_text(len({part.path for part in split.ranges}), "file")
     records = count_text(split.num_examples, "record")

@@ -17,28 +17,19 @@ _THREADS = 8  # they wait for storage, and compute checksums in parallel
 _RECORDS_AT_ONCE = 256
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class FileCheck:
-    """The result for one range of a split.
-
-    Attributes:
-        path: The file.
-        good: Number of records that are as they were written.
-        errors: One for each damaged record, or a single one if the file cannot be opened.
-    """
-
-    path: str
-    good: int
-    errors: tuple[RecordError, ...]
-
-
-def check_files(split: Split, on_records: Callable[[int], object]) -> Iterator[FileCheck]:
-    """Read all records of a split and yield the result for each of its ranges, in order.
+def check_files(
+    split: Split, on_records: Callable[[int], object]
+) -> Iterator[tuple[int, list[RecordError]]]:
+    """Read all records of a split, file by file.
 
     Args:
         split: Where the records are.
         on_records: Called repeatedly, from several threads, with the number of records that were
             checked.
+
+    Yields:
+        For each of the split's ranges, in order: the number of intact records, and an error for
+        each other one, or a single error if the file cannot be opened.
 
     Raises:
         UnsupportedError: As for `open_reader`.
@@ -48,19 +39,19 @@ def check_files(split: Split, on_records: Callable[[int], object]) -> Iterator[F
     with contextlib.suppress(RecordError):
         open_reader(split).open()
 
-    def check(part: FileRange) -> FileCheck:
+    def check(part: FileRange) -> tuple[int, list[RecordError]]:
         reader = open_reader(dataclasses.replace(split, ranges=(part,)))
         try:
             reader.open()
         except RecordError as error:
             on_records(part.take)
-            return FileCheck(path=part.path, good=0, errors=(error,))
+            return 0, [error]
         errors: list[RecordError] = []
         for first in range(0, part.take, _RECORDS_AT_ONCE):
             examples = np.arange(first, min(first + _RECORDS_AT_ONCE, part.take))
             errors += _find_errors(reader, examples)
             on_records(len(examples))
-        return FileCheck(path=part.path, good=part.take - len(errors), errors=tuple(errors))
+        return part.take - len(errors), errors
 
     with ThreadPoolExecutor(_THREADS) as pool:
         try:
@@ -73,14 +64,8 @@ def _find_errors(reader: RecordReader, examples: Int64Array) -> list[RecordError
     """Return an error for each of the examples that cannot be read."""
     try:
         reader.read(examples)
-    except RecordError:
-        return [error for example in examples if (error := _read_error(reader, example))]
-    return []
-
-
-def _read_error(reader: RecordReader, example: np.int64) -> RecordError | None:
-    try:
-        reader.read(np.array([example]))
     except RecordError as error:
-        return error
-    return None
+        if len(examples) > 1:
+            return [error for example in examples for error in _find_errors(reader, example[None])]
+        return [error]
+    return []

@@ -19,14 +19,13 @@ from tfjax_batches.reading.tfrecord.reader import TFRecordReader
 
 
 class RecordReader(Protocol):
-    """Random access to the records of a split, from many threads at once."""
+    """Random access to the records of a split, from many threads at once.
+
+    Each method raises RecordError where a file is missing, or does not hold its records.
+    """
 
     def open(self) -> None:
-        """Find the records of every file. Does nothing the second time; other methods imply it.
-
-        Raises:
-            RecordError: A file is missing, or does not hold its records.
-        """
+        """Find the records of every file. The other methods do so too where they need it."""
 
     def read(self, examples: Int64Array) -> npt.NDArray[np.object_]:
         """Return the stored bytes of some examples, object[n].
@@ -35,25 +34,17 @@ class RecordReader(Protocol):
             examples: int64[n], indices in the split, in any order.
 
         Raises:
-            RecordError: A file is missing or damaged; names file, record and offset.
+            RecordError: A record is damaged; names file, record and offset.
         """
 
     def mean_record_bytes(self) -> float:
-        """Return the mean size of a record, in bytes, at least 1.
-
-        Raises:
-            RecordError: A file is missing, or does not hold its records.
-        """
+        """Return the mean size of a record, in bytes, at least 1."""
 
     def describe(self, example: int) -> str:
         """Return where an example is stored, for messages: file, record and offset."""
 
     def index_location(self) -> str:
-        """Return where the index of the records is stored, for messages.
-
-        Raises:
-            RecordError: A file is missing, or does not hold its records.
-        """
+        """Return where the index of the records is stored, for messages."""
 
 
 class _MakeReader(Protocol):

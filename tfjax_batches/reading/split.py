@@ -8,7 +8,6 @@ its ranges laid end to end.
 import dataclasses
 import functools
 import os
-from typing import Any
 
 import numpy as np
 import tensorflow_datasets as tfds
@@ -165,13 +164,10 @@ def _split_info(builder: tfds.core.DatasetBuilder, split: str) -> tfds.core.Spli
 def _resolve(builder: tfds.core.DatasetBuilder, split: str) -> tuple[str, ...]:
     instructions = tfds.core.ReadInstruction.from_spec(split).to_absolute(builder.info.splits)
     return tuple(
-        f"{part.splitname}[{part.from_ or 0}:{_stop_of(builder, part)}]" for part in instructions
+        f"{part.splitname}[{part.from_ or 0}:"
+        f"{builder.info.splits[part.splitname].num_examples if part.to is None else part.to}]"
+        for part in instructions
     )
-
-
-def _stop_of(builder: tfds.core.DatasetBuilder, part: Any) -> int:
-    stop = builder.info.splits[part.splitname].num_examples if part.to is None else part.to
-    return int(stop)
 
 
 def _known_splits(builder: tfds.core.DatasetBuilder) -> str:

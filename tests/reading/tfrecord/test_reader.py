@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.reading.writing import source_of, write_records, write_split
 from tfjax_batches.errors import RecordError
-from tfjax_batches.reading.cache_file import split_stem
+from tfjax_batches.reading.cache_file import cache_paths, split_stem
 from tfjax_batches.reading.dataset import open_builder
 from tfjax_batches.reading.open_files import OpenFiles
 from tfjax_batches.reading.split import open_split
@@ -21,7 +21,6 @@ from tfjax_batches.reading.tfrecord import offsets as offsets_module
 from tfjax_batches.reading.tfrecord.mapped_files import MappedFiles
 from tfjax_batches.reading.tfrecord.offsets import scan_offsets
 from tfjax_batches.reading.tfrecord.reader import TFRecordReader
-from tfjax_batches.reading.tfrecord.record_index import index_paths
 
 
 def damaged_copy(folder: str, target: Path) -> list[Path]:
@@ -92,7 +91,7 @@ def test_read_index_that_lies_is_named(numbers_folder: str, tmp_path: Path) -> N
     """Offsets of another record, of no record, and beyond the file: each is found when read."""
     files = damaged_copy(numbers_folder, tmp_path / "1.0.0")
     reader_of(tmp_path / "1.0.0").read(np.arange(1))
-    kept = Path(index_paths(split_stem(str(files[0])))[0])
+    kept = Path(cache_paths(split_stem(str(files[0])), "index")[0])
     good = kept.read_bytes()
     offsets = scan(files[1], 7)
     place = good.index(np.array(offsets, "<i8").tobytes()) + 3 * 8

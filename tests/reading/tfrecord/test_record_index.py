@@ -14,10 +14,10 @@ import pytest
 from tests.reading.writing import write_records, write_split
 from tfjax_batches.errors import RecordError
 from tfjax_batches.reading import cache_file
-from tfjax_batches.reading.cache_file import split_stem
+from tfjax_batches.reading.cache_file import cache_paths, split_stem
 from tfjax_batches.reading.split import Split
 from tfjax_batches.reading.tfrecord import record_index as index_module
-from tfjax_batches.reading.tfrecord.record_index import RecordIndex, index_paths, open_index
+from tfjax_batches.reading.tfrecord.record_index import RecordIndex, open_index
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +76,7 @@ def test_open_index_is_kept_beside_the_dataset(tmp_path: Path, scanned: list[str
     assert read_all(open_index(files_of(source)), source) == expected(3, 5)
     assert len(scanned) == 3  # nothing is walked again
     (kept,) = tmp_path.glob(".*")
-    assert str(kept) == index_paths(str(tmp_path / "made-train.tfrecord"))[0]
+    assert str(kept) == cache_paths(str(tmp_path / "made-train.tfrecord"), "index")[0]
     assert kept.stat().st_mode & 0o777 == 0o644
 
 
@@ -178,7 +178,7 @@ def test_open_index_file_that_is_no_index_is_made_anew(
 ) -> None:
     source = write_split(tmp_path, num_files=2, per_file=3)
     open_index(files_of(source))
-    kept = Path(index_paths(split_stem(source.ranges[0].path))[0])
+    kept = Path(cache_paths(split_stem(source.ranges[0].path), "index")[0])
     good = kept.read_bytes()
     kept.write_bytes(damage(good))
     assert read_all(open_index(files_of(source)), source) == expected(2, 3)

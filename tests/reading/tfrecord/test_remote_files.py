@@ -11,12 +11,12 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.reading.writing import source_of, write_split
+from tests.reading.writing import write_split
 from tfjax_batches.errors import RecordError
 from tfjax_batches.reading.formats import open_reader
 from tfjax_batches.reading.split import Split
 from tfjax_batches.reading.tfrecord.reader import TFRecordReader
-from tfjax_batches.reading.tfrecord.remote_files import ByteRange, RemoteFiles, plan_ranges
+from tfjax_batches.reading.tfrecord.remote_files import RemoteFiles, plan_ranges
 
 
 @pytest.fixture
@@ -64,13 +64,15 @@ def test_read_merges_neighbours_and_waits_for_many_at_a_time(
 ) -> None:
     reader = TFRecordReader(source)
     reader.read(np.arange(1))
-    reads: list[ByteRange] = []
+    reads: list[str] = []
     files = reader._files
     assert isinstance(files, RemoteFiles)
     read_bytes = files._read_bytes
-    monkeypatch.setattr(files, "_read_bytes", lambda part: reads.append(part) or read_bytes(part))
+    monkeypatch.setattr(
+        files, "_read_bytes", lambda path, *span: reads.append(path) or read_bytes(path, *span)
+    )
     reader.read(np.arange(20))
-    assert sorted(part.file for part in reads) == [0, 1, 2, 3]
+    assert sorted(reads) == [part.path for part in source.ranges]
 
 
 def test_read_damaged_record_names_file_record_and_offset(source: Split) -> None:
@@ -119,17 +121,12 @@ def test_plan_ranges_cover_each_record_once_and_are_few(
     files = np.array([file for file, _, _ in records], np.int64)
     starts = np.array([start for _, start, _ in records], np.int64)
     ends = starts + np.array([size for _, _, size in records], np.int64)
-    ranges = plan_ranges(files, starts, ends)
-    assert sorted(member for part in ranges for member in part.members) == [*range(len(records))]
-    for part in ranges:
-        assert part.end - part.start <= 2**23
-        assert part.start == min(starts[member] for member in part.members)
-        assert part.end == max(ends[member] for member in part.members)
-        assert {files[member] for member in part.members} == {part.file}
-    for one, other in itertools.pairwise(ranges):
-        apart = other.file != one.file or other.start > one.end + 2**18
-        assert apart or max(one.end, other.end) - one.start > 2**23 or other.end > one.start + 2**23
-
-
-def test_source_of_files_is_whole() -> None:
-    assert source_of({"a": 3, "b": 2}).num_examples == 5
+    groups = plan_ranges(files, starts, ends)
+    assert sorted(member for group in groups for member in group) == [*range(len(records))]
+    for group in groups:
+        assert len(set(files[group])) == 1
+        assert ends[group].max() - starts[group].min() <= 2**23
+    for one, other in itertools.pairwise(groups):
+        is_near = starts[other].min() <= ends[one].max() + 2**18
+        would_fit = ends[other[0]] <= starts[one].min() + 2**23
+        assert files[one[0]] != files[other[0]] or not (is_near and would_fit)

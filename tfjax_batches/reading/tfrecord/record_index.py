@@ -28,6 +28,7 @@ from tfjax_batches.reading.storage import is_remote, open_for_reads
 from tfjax_batches.reading.tfrecord.offsets import scan_offsets
 
 _FORMAT = "tfjax_batches index 2"
+INDEX = "index"  # the kind of cache file
 _SCAN_THREADS = 16  # they wait for storage more than they compute
 _PROGRESS_AFTER_SECONDS = 1.5
 
@@ -88,22 +89,13 @@ def open_index(files: Mapping[str, int]) -> RecordIndex:
     )
 
 
-def index_paths(stem: str) -> list[str]:
-    """Return where the index file of a split may be, in the order in which to look.
-
-    Args:
-        stem: As `split_stem` returns it.
-    """
-    return cache_paths(stem, "index")
-
-
 def _open_split(
     stem: str, files: Mapping[str, int]
 ) -> tuple[Int64Array, dict[str, int], str | None]:
     """Return the offsets of a split's files, where those of each begin, and the index file."""
     keys = {path: file_key(path, count) for path, count in files.items()}
     known: dict[FileKey, Int64Array] = {}
-    for index_file in index_paths(stem):
+    for index_file in cache_paths(stem, INDEX):
         offsets, starts = _load(index_file)
         if all(key in starts for key in keys.values()):
             return offsets, {path: starts[key] for path, key in keys.items()}, index_file
@@ -168,7 +160,7 @@ def _save(stem: str, current: Iterable[FileKey], known: Mapping[FileKey, Int64Ar
     keys = sorted(newest.values(), key=lambda key: key.name)
     header = {"format": _FORMAT, "files": [dataclasses.astuple(key) for key in keys]}
     parts = [known[key] for key in keys]
-    return save_cached(index_paths(stem), f"the index of {stem}", header, parts)
+    return save_cached(cache_paths(stem, INDEX), f"the index of {stem}", header, parts)
 
 
 def _starts(keys: Iterable[FileKey]) -> list[int]:

@@ -5,7 +5,6 @@ The number of requests is what costs there: spans near each other are read at on
 wait at the same time.
 """
 
-import dataclasses
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,25 +20,8 @@ _RANGE_BYTES = 2**23  # beyond this, two parallel reads are faster than one
 _THREADS = 32
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ByteRange:
-    """Bytes of one file that are read at once.
-
-    Attributes:
-        file: Index of the file.
-        start: First byte.
-        end: The byte after the last.
-        members: Indices of the spans in it, among those asked for.
-    """
-
-    file: int
-    start: int
-    end: int
-    members: tuple[int, ...]
-
-
-def plan_ranges(files: Int64Array, starts: Int64Array, ends: Int64Array) -> list[ByteRange]:
-    """Return the reads that cover all spans, with neighbours merged.
+def plan_ranges(files: Int64Array, starts: Int64Array, ends: Int64Array) -> list[list[int]]:
+    """Return groups of spans that are each read at once, as lists of indices.
 
     Args:
         files: int64[n], index of each span's file.
@@ -47,27 +29,26 @@ def plan_ranges(files: Int64Array, starts: Int64Array, ends: Int64Array) -> list
         ends: int64[n], the byte after its last.
 
     Example:
-        >>> one, far = 0, 2**30
-        >>> ranges = plan_ranges(*np.array([[3, 3, 3], [far, 0, 40], [far + 9, 40, 50]]))
-        >>> [(r.start, r.members) for r in ranges] == [(0, (1, 2)), (far, (0,))]
-        True
+        >>> far = 2**30
+        >>> plan_ranges(*np.array([[3, 3, 3], [far, 0, 40], [far + 9, 40, 50]]))
+        [[1, 2], [0]]
     """
-    ranges: list[ByteRange] = []
+    groups: list[list[int]] = []
+    file = first = last = -1  # of the last group
     for member in np.lexsort((starts, files)).tolist():
-        file, start, end = int(files[member]), int(starts[member]), int(ends[member])
-        last = ranges[-1] if ranges else None
+        start, end = int(starts[member]), int(ends[member])
         if (
-            last is not None
-            and last.file == file
-            and start <= last.end + _GAP_BYTES
-            and end <= last.start + _RANGE_BYTES
+            groups
+            and file == files[member]
+            and start <= last + _GAP_BYTES
+            and end <= first + _RANGE_BYTES
         ):
-            ranges[-1] = dataclasses.replace(
-                last, end=max(last.end, end), members=(*last.members, member)
-            )
+            groups[-1].append(member)
+            last = max(last, end)
         else:
-            ranges.append(ByteRange(file=file, start=start, end=end, members=(member,)))
-    return ranges
+            groups.append([member])
+            file, first, last = int(files[member]), start, end
+    return groups
 
 
 class RemoteFiles:
@@ -81,35 +62,30 @@ class RemoteFiles:
         self._paths = paths
 
     def read(self, files: Int64Array, starts: Int64Array, ends: Int64Array) -> list[bytes]:
-        """Return n spans of bytes, each shorter than asked for where its file ends early.
-
-        Args:
-            files: int64[n], index of each span's file in `paths`.
-            starts: int64[n], its first byte.
-            ends: int64[n], the byte after its last.
+        """Return n spans of bytes. See `MappedFiles.read`.
 
         Raises:
             RecordError: A file cannot be read.
         """
         data = [b""] * len(files)
 
-        def read_range(part: ByteRange) -> None:
-            buffer = self._read_bytes(part)
-            for member in part.members:
-                data[member] = buffer[starts[member] - part.start : ends[member] - part.start]
+        def read_range(group: list[int]) -> None:
+            first, last = int(starts[group].min()), int(ends[group].max())
+            buffer = self._read_bytes(self._paths[files[group[0]]], first, last)
+            for member in group:
+                data[member] = buffer[starts[member] - first : ends[member] - first]
 
-        ranges = plan_ranges(files, starts, ends)
-        if len(ranges) == 1:
-            read_range(ranges[0])
-        elif ranges:
-            with ThreadPoolExecutor(min(len(ranges), _THREADS)) as pool:
-                list(pool.map(read_range, ranges))
+        groups = plan_ranges(files, starts, ends)
+        if len(groups) == 1:
+            read_range(groups[0])
+        elif groups:
+            with ThreadPoolExecutor(min(len(groups), _THREADS)) as pool:
+                list(pool.map(read_range, groups))
         return data
 
-    def _read_bytes(self, part: ByteRange) -> bytes:
-        path = self._paths[part.file]
+    def _read_bytes(self, path: str, start: int, end: int) -> bytes:
         try:
             with open_for_reads(path) as read_at:
-                return read_at(part.start, part.end - part.start)
+                return read_at(start, end - start)
         except OSError as error:
             raise unreadable_file(path, error) from error
