@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Restoring real batches: from every step, after prefetching, by another batch size."""
 
-import dataclasses
 import itertools
 import json
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tfjax_batches as tjb
+from tests.made_datasets import with_reader
 from tfjax_batches.planning.order import Int64Array
 
 # Two epochs of 23 examples.
@@ -168,8 +168,8 @@ def test_restore_reads_no_record_before_its_position(numbers_folder: str, step: 
     loader = build(
         numbers_folder, num_epochs=None, prefetch_depth=0, num_parallel_calls=1, group_size=8
     )
-    counting = CountingReader(loader._reader)
-    loader = dataclasses.replace(loader, _reader=counting)
+    counting = CountingReader(loader.pipeline.reader)
+    loader = with_reader(loader, counting)
     with iter(loader) as batches:
         state = {**batches.get_state(), "position": 8 * step}
     counting.count = 0

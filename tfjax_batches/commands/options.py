@@ -16,7 +16,8 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from tfjax_batches.config.batch_config import BatchConfig, normalize_fields
+from tfjax_batches.config.batch_config import BatchConfig
+from tfjax_batches.config.field_checks import check_fields
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,10 +58,8 @@ class FieldOption:
 
     def find_error(self, value: Any) -> str | None:
         """Return what is wrong with a value, by itself; None: nothing is."""
-        faults = normalize_fields(
-            BatchConfig(**{"dataset": "any", "global_batch_size": 1, self.name: value})
-        )
-        return faults[0] if faults else None
+        _, errors = check_fields({self.name: value})
+        return errors[0] if errors else None
 
 
 def field_options() -> list[FieldOption]:

@@ -40,6 +40,10 @@ class OpCall:
     text: str
     offset: int
 
+    def as_json(self) -> list[Any]:
+        """Return `[name, args, kwargs]`, equal for equal calls however they are written."""
+        return [self.name, list(self.args), dict(self.kwargs)]
+
 
 def parse_ops(spec: str) -> tuple[OpCall, ...]:
     """Return the ops that a spec names, in order; none where it is blank.

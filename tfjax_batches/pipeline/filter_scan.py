@@ -21,10 +21,8 @@ from absl import logging
 from tqdm import tqdm
 
 from tfjax_batches.errors import ConfigError, SplitError
-from tfjax_batches.features.rows import UNROLL_LIMIT
+from tfjax_batches.pipeline.diagnose import find_bad_record
 from tfjax_batches.pipeline.groups import plan_group_sizes
-from tfjax_batches.pipeline.record_faults import explain_records
-from tfjax_batches.pipeline.transform_faults import first_error_line
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.selection import Selection, digest_ids
 from tfjax_batches.preprocess.filter import FilterExamples, Predicate
@@ -40,6 +38,7 @@ from tfjax_batches.reading.split import Split
 
 _FORMAT = "tfjax_batches kept ids 1"
 _PROGRESS_AFTER_SECONDS = 1.5
+_GROUP_ROWS = 128
 _MOST_TASKS = 2**12  # each a few hundred bytes until it is done, and a step of the progress bar
 
 
@@ -143,7 +142,7 @@ class _Evaluation:
         self._reader = reader
         self._predicate = predicate
         self._is_over = False
-        sizes = plan_group_sizes(UNROLL_LIMIT, reader.mean_record_bytes(), most_rows=UNROLL_LIMIT)
+        sizes = plan_group_sizes(_GROUP_ROWS, reader.mean_record_bytes())
         self._rows = min(sizes.group_rows, source.num_examples)
         # Traced here: not by several threads at a time.
         self._keeps = tf.function(
@@ -202,7 +201,7 @@ class _Evaluation:
     def _explain(self, examples: Int64Array, error: Exception) -> Exception:
         """Return the error of the first example that cannot be decoded or looked at."""
         predicate = self._predicate
-        if (cause := explain_records(examples, self._reader, predicate.decoder)) is not None:
+        if (cause := find_bad_record(examples, self._reader, predicate.decoder)) is not None:
             return cause
         for example in examples:
             if (why := self._why_failing(self._reader.read(example[None]))) is not None:
@@ -222,5 +221,5 @@ class _Evaluation:
         try:
             self._keeps(tf.constant(record.repeat(self._rows)))
         except tf.errors.OpError as error:
-            return first_error_line(error.message)
+            return error.message.splitlines()[0]
         return None

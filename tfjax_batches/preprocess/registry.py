@@ -20,6 +20,9 @@ from tfjax_batches.preprocess.transforms import MapBatches, MapExamples, Transfo
 
 Op = Callable[..., Transform]
 
+OPS_VERSION = 1
+"""Raised whenever an op of the library would return other values: saved runs resume by them."""
+
 _OPS: dict[str, Op] = {op.__name__: op for op in OPS}
 
 
@@ -82,6 +85,11 @@ def build_transforms(spec: str) -> tuple[Transform, ...]:
         ['flip_lr', 'value_range(-1, 1)']
     """
     return tuple(_build_transform(spec, call) for call in parse_ops(spec))
+
+
+def is_library_op(name: str) -> bool:
+    """Return whether a name stands for an op of this library, and not for one of the user's."""
+    return _OPS.get(name) in OPS
 
 
 def describe_ops() -> str:

@@ -11,7 +11,6 @@ from tfjax_batches.config.batch_config import BatchConfig
 from tfjax_batches.errors import ConfigError
 from tfjax_batches.planning.partition_spec import spec_text
 from tfjax_batches.planning.plan import BatchPlan
-from tfjax_batches.planning.policies import Remainder
 from tfjax_batches.text.description import Description, Table, facts
 from tfjax_batches.text.formatting import bytes_text, count_text
 
@@ -95,8 +94,8 @@ def describe_loader(loader: "BatchLoader") -> Description:
 
 
 def _examples_text(loader: "BatchLoader") -> str:
-    kept = loader.plan.kept
-    return f"{loader.num_examples:,}" if kept is None else kept.describe()
+    selection = loader.plan.selection
+    return f"{loader.num_examples:,}" if selection is None else selection.describe()
 
 
 def _order_text(config: BatchConfig) -> str:
@@ -113,16 +112,10 @@ def _steps_text(plan: BatchPlan) -> str:
 
 def _remainder_text(plan: BatchPlan) -> str:
     """Say what becomes of the examples that do not fill a batch."""
-    left_over = plan.rows_left_over
-    padded = -plan.num_examples % plan.global_batch_size
-    if plan.remainder is Remainder.PAD:
-        fate = f"{count_text(padded, 'row')} of zeros at the end of each epoch"
-    elif plan.remainder is Remainder.DROP:
-        fate = f"{count_text(left_over, 'example')} left out of each epoch"
-    else:
-        fate = "batches go on with the next epoch"
-        fate += f"; {count_text(left_over, 'example')} left out at the end" if left_over else ""
-    return f"{str(plan.remainder)!r}: {fate}"
+    text = plan.remainder.describe(plan.num_examples, plan.global_batch_size)
+    at_end = plan.left_out_at_end
+    text += f"; {count_text(at_end, 'example')} left out at the end" if at_end else ""
+    return f"{str(plan.remainder)!r}: {text}"
 
 
 def _features_table(loader: "BatchLoader") -> Table:
