@@ -1,24 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records by index, and damaged files named to the byte."""
 
-import itertools
 import os
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.reading.writing import source_of, write_records, write_split
 from tfjax_batches.errors import RecordError
 from tfjax_batches.reading.cache_file import cache_paths, split_stem
 from tfjax_batches.reading.dataset import open_builder
-from tfjax_batches.reading.open_files import OpenFiles
 from tfjax_batches.reading.split import open_split
-from tfjax_batches.reading.tfrecord import offsets as offsets_module
-from tfjax_batches.reading.tfrecord.mapped_files import MappedFiles
 from tfjax_batches.reading.tfrecord.offsets import scan_offsets
 from tfjax_batches.reading.tfrecord.reader import TFRecordReader
 
@@ -39,23 +32,6 @@ def scan(path: Path, num_records: int) -> list[int]:
         lambda start, size: data[start : start + size], len(data), str(path), num_records
     )
     return offsets.tolist()
-
-
-@given(st.lists(st.binary(max_size=300), max_size=20), st.integers(1, 400), st.integers(0, 2**15))
-def test_scan_offsets_finds_what_tensorflow_wrote(
-    tmp_path_factory: pytest.TempPathFactory,
-    records: list[bytes],
-    chunk_bytes: int,
-    large_record_bytes: int,
-) -> None:
-    path = tmp_path_factory.mktemp("records") / "file"
-    write_records(path, records)
-    data = path.read_bytes()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(offsets_module, "_CHUNK_BYTES", max(12, chunk_bytes))
-        patch.setattr(offsets_module, "_LARGE_RECORD_BYTES", large_record_bytes)
-        offsets = scan(path, len(records))
-    assert [data[s + 12 : e - 4] for s, e in itertools.pairwise(offsets)] == records
 
 
 def test_read_any_order_and_repeats(numbers_folder: str) -> None:
@@ -105,34 +81,6 @@ def test_read_index_that_lies_is_named(numbers_folder: str, tmp_path: Path) -> N
             message = str(caught.value)
             assert f"it says record {example - 8} of {files[1]}, at byte " in message
             assert f"delete {kept}" in message
-
-
-def mapped_bytes() -> int:
-    """Return the memory of this process that is pages of files."""
-    (line,) = [x for x in Path("/proc/self/status").read_text().splitlines() if "RssFile" in x]
-    return int(line.split()[1]) * 1024
-
-
-def test_read_much_keeps_few_pages_of_the_files(tmp_path: Path) -> None:
-    record = os.urandom(2**20)
-    write_records(tmp_path / "file", [record] * 80)
-    reader = TFRecordReader(source_of({str(tmp_path / "file"): 80}))
-    reader.read(np.arange(1))
-    before = mapped_bytes()
-    for example in range(80):
-        (found,) = reader.read(np.array([example]))
-        assert found == record
-        assert mapped_bytes() < before + 40 * 2**20
-
-
-def test_read_more_files_than_may_be_open(tmp_path: Path) -> None:
-    reader = TFRecordReader(write_split(tmp_path, num_files=12, per_file=3))
-    assert isinstance(reader._files, MappedFiles)
-    reader._files._maps = OpenFiles(reader._files._map_file, limit=5)
-    order = np.random.default_rng(0).permutation(36).repeat(3)
-    assert reader.read(order).tolist() == [f"r{n // 3}.{n % 3}".encode() for n in order]
-    mapped = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines()}
-    assert sum(path.startswith(f"{tmp_path}/made") for path in mapped) == 5
 
 
 @pytest.mark.parametrize(

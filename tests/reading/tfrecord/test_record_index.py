@@ -50,14 +50,14 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return folders
 
 
-def files_of(source: Split) -> dict[str, int]:
-    return {r.path: r.records_in_file for r in source.ranges}
+def files_of(split: Split) -> dict[str, int]:
+    return {r.path: r.records_in_file for r in split.ranges}
 
 
-def read_all(index: RecordIndex, source: Split) -> list[bytes]:
+def read_all(index: RecordIndex, split: Split) -> list[bytes]:
     """Return the data of all records by the index."""
     found = []
-    for number, file_range in enumerate(source.ranges):
+    for number, file_range in enumerate(split.ranges):
         data = Path(file_range.path).read_bytes()
         records = np.arange(file_range.records_in_file)
         starts, ends = index.extents(np.full_like(records, number), records)
@@ -70,10 +70,10 @@ def expected(num_files: int, per_file: int, prefix: str = "r") -> list[bytes]:
 
 
 def test_open_index_is_kept_beside_the_dataset(tmp_path: Path, scanned: list[str]) -> None:
-    source = write_split(tmp_path, num_files=3, per_file=5)
-    assert read_all(open_index(files_of(source)), source) == expected(3, 5)
+    split = write_split(tmp_path, num_files=3, per_file=5)
+    assert read_all(open_index(files_of(split)), split) == expected(3, 5)
     assert len(scanned) == 3
-    assert read_all(open_index(files_of(source)), source) == expected(3, 5)
+    assert read_all(open_index(files_of(split)), split) == expected(3, 5)
     assert len(scanned) == 3  # nothing is walked again
     (kept,) = tmp_path.glob(".*")
     assert str(kept) == cache_paths(str(tmp_path / "made-train.tfrecord"), "index")[0]
@@ -83,14 +83,14 @@ def test_open_index_is_kept_beside_the_dataset(tmp_path: Path, scanned: list[str
 def test_open_index_of_some_files_walks_only_these_and_adds_the_rest_later(
     tmp_path: Path, scanned: list[str]
 ) -> None:
-    source = write_split(tmp_path, num_files=4, per_file=2)
-    some = dict(list(files_of(source).items())[1:3])
+    split = write_split(tmp_path, num_files=4, per_file=2)
+    some = dict(list(files_of(split).items())[1:3])
     open_index(some)
     assert len(scanned) == 2
-    assert read_all(open_index(files_of(source)), source) == expected(4, 2)
+    assert read_all(open_index(files_of(split)), split) == expected(4, 2)
     assert len(scanned) == 4
     open_index(some)
-    open_index(files_of(source))
+    open_index(files_of(split))
     assert len(scanned) == 4
 
 
@@ -107,11 +107,11 @@ def replace_file_with_one_of_equal_size(path: Path) -> None:
 
 @pytest.mark.parametrize("change", [replace_file, replace_file_with_one_of_equal_size])
 def test_open_index_notices_a_replaced_file(tmp_path: Path, scanned: list[str], change) -> None:
-    source = write_split(tmp_path, num_files=3, per_file=5)
-    open_index(files_of(source))
-    change(Path(source.ranges[1].path))
-    found = read_all(open_index(files_of(source)), source)
-    assert scanned[3:] == [os.path.basename(source.ranges[1].path)]
+    split = write_split(tmp_path, num_files=3, per_file=5)
+    open_index(files_of(split))
+    change(Path(split.ranges[1].path))
+    found = read_all(open_index(files_of(split)), split)
+    assert scanned[3:] == [os.path.basename(split.ranges[1].path)]
     assert found[:5] == expected(3, 5)[:5]
     assert found[5:10] != expected(3, 5)[5:10]
     assert all(found)
@@ -131,18 +131,18 @@ def test_open_index_notices_a_replaced_file(tmp_path: Path, scanned: list[str], 
 def test_open_index_changed_file_is_named_with_record_and_offset(
     tmp_path: Path, change, text: str
 ) -> None:
-    source = write_split(tmp_path, num_files=3, per_file=5)
-    open_index(files_of(source))
-    path = Path(source.ranges[2].path)
+    split = write_split(tmp_path, num_files=3, per_file=5)
+    open_index(files_of(split))
+    path = Path(split.ranges[2].path)
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(RecordError, match=rf"5 in {path}; at {text}.*prepare the dataset again"):
-        open_index(files_of(source))
+        open_index(files_of(split))
 
 
 @pytest.mark.parametrize("record", [0, 4])
 def test_open_index_any_bit_of_a_length_flipped_is_named(tmp_path: Path, record: int) -> None:
-    source = write_split(tmp_path, num_files=1, per_file=5)
-    path = Path(source.ranges[0].path)
+    split = write_split(tmp_path, num_files=1, per_file=5)
+    path = Path(split.ranges[0].path)
     good = path.read_bytes()
     text = rf"{path}; at record {record}, byte {20 * record}, the stored length is damaged"
     for bit in range(64):
@@ -150,14 +150,14 @@ def test_open_index_any_bit_of_a_length_flipped_is_named(tmp_path: Path, record:
         data[20 * record + bit // 8] ^= 1 << bit % 8
         path.write_bytes(data)
         with pytest.raises(RecordError, match=text):
-            open_index(files_of(source))
+            open_index(files_of(split))
 
 
 def test_open_index_notices_other_shard_lengths(tmp_path: Path) -> None:
-    source = write_split(tmp_path, num_files=2, per_file=5)
-    files = files_of(source)
+    split = write_split(tmp_path, num_files=2, per_file=5)
+    files = files_of(split)
     open_index(files)
-    files[source.ranges[0].path] = 4
+    files[split.ranges[0].path] = 4
     with pytest.raises(RecordError, match=r"counts, 4 in .*the file goes on for 20 bytes"):
         open_index(files)
 
@@ -176,12 +176,12 @@ def test_open_index_notices_other_shard_lengths(tmp_path: Path) -> None:
 def test_open_index_file_that_is_no_index_is_made_anew(
     tmp_path: Path, scanned: list[str], damage
 ) -> None:
-    source = write_split(tmp_path, num_files=2, per_file=3)
-    open_index(files_of(source))
-    kept = Path(cache_paths(split_stem(source.ranges[0].path), "index")[0])
+    split = write_split(tmp_path, num_files=2, per_file=3)
+    open_index(files_of(split))
+    kept = Path(cache_paths(split_stem(split.ranges[0].path), "index")[0])
     good = kept.read_bytes()
     kept.write_bytes(damage(good))
-    assert read_all(open_index(files_of(source)), source) == expected(2, 3)
+    assert read_all(open_index(files_of(split)), split) == expected(2, 3)
     assert len(scanned) > 2
     assert kept.read_bytes() == good
 
@@ -191,10 +191,10 @@ def test_open_index_read_only_dataset_is_kept_in_the_users_cache(
 ) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
-    source = write_split(folder, num_files=2, per_file=3)
+    split = write_split(folder, num_files=2, per_file=3)
     refused.append(str(folder))
-    open_index(files_of(source))
-    assert read_all(open_index(files_of(source)), source) == expected(2, 3)
+    open_index(files_of(split))
+    assert read_all(open_index(files_of(split)), split) == expected(2, 3)
     assert len(scanned) == 2
     assert [path.suffix for path in (tmp_path / "cache" / "tfjax_batches").iterdir()] == [".index"]
     assert not list(folder.glob(".*"))
@@ -206,10 +206,10 @@ def test_open_index_nothing_is_writable_works_and_warns(
     refused: list[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    source = write_split(tmp_path, num_files=2, per_file=3)
+    split = write_split(tmp_path, num_files=2, per_file=3)
     refused.append(str(tmp_path))
     for _ in range(2):
-        assert read_all(open_index(files_of(source)), source) == expected(2, 3)
+        assert read_all(open_index(files_of(split)), split) == expected(2, 3)
     assert len(scanned) == 4
     assert "cannot be cached and is computed again at each start" in caplog.text
     assert "set XDG_CACHE_HOME" in caplog.text
@@ -217,7 +217,7 @@ def test_open_index_nothing_is_writable_works_and_warns(
 
 
 def test_open_index_by_two_processes_at_once_does_no_harm(tmp_path: Path) -> None:
-    source = write_split(tmp_path, num_files=8, per_file=50)
+    split = write_split(tmp_path, num_files=8, per_file=50)
     code = (
         "import sys, json, pathlib\n"
         "from tfjax_batches.reading.tfrecord.record_index import open_index\n"
@@ -230,7 +230,7 @@ def test_open_index_by_two_processes_at_once_does_no_harm(tmp_path: Path) -> Non
     )
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", code, json.dumps(files_of(source)), str(tmp_path)],
+            [sys.executable, "-c", code, json.dumps(files_of(split)), str(tmp_path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -249,22 +249,22 @@ def test_open_index_by_two_processes_at_once_does_no_harm(tmp_path: Path) -> Non
     for process in processes:
         results.append(process.communicate(timeout=100))
     assert [process.returncode for process in processes] == [0, 0], results
-    assert read_all(open_index(files_of(source)), source) == expected(8, 50)
+    assert read_all(open_index(files_of(split)), split) == expected(8, 50)
     assert len(list(tmp_path.glob("*.index*"))) == 1  # and no temporary file
 
 
 def test_open_index_missing_file_is_named(tmp_path: Path) -> None:
-    source = write_split(tmp_path, num_files=2, per_file=3)
-    Path(source.ranges[1].path).unlink()
-    with pytest.raises(RecordError, match=rf"{source.ranges[1].path} is not: .*No such file"):
-        open_index(files_of(source))
+    split = write_split(tmp_path, num_files=2, per_file=3)
+    Path(split.ranges[1].path).unlink()
+    with pytest.raises(RecordError, match=rf"{split.ranges[1].path} is not: .*No such file"):
+        open_index(files_of(split))
 
 
 def test_open_index_offsets_stay_in_the_file(tmp_path: Path) -> None:
     """8 bytes a record, of which only those used are read."""
-    source = write_split(tmp_path, num_files=2, per_file=3)
-    open_index(files_of(source))
-    offsets = open_index(files_of(source)).offsets
+    split = write_split(tmp_path, num_files=2, per_file=3)
+    open_index(files_of(split))
+    offsets = open_index(files_of(split)).offsets
     assert offsets.nbytes == 8 * (6 + 2)
     assert not offsets.flags.owndata
     assert not offsets.flags.writeable

@@ -20,7 +20,7 @@ from tfjax_batches.reading.tfrecord.remote_files import RemoteFiles, plan_ranges
 
 
 @pytest.fixture
-def source() -> Split:
+def split() -> Split:
     """Four files of five records in memory."""
     folder = f"ram://{uuid.uuid4().hex}"
     tf.io.gfile.makedirs(folder)
@@ -40,8 +40,8 @@ def rewrite(path: str, data: bytes) -> None:
         file.write(data)
 
 
-def test_read_any_order_and_repeats(source: Split) -> None:
-    reader = open_reader(source)
+def test_read_any_order_and_repeats(split: Split) -> None:
+    reader = open_reader(split)
     assert isinstance(reader._files, RemoteFiles)
     order = np.array([19, 0, 7, 7, 13, 8])
     assert reader.read(order).tolist() == [f"r{n // 5}.{n % 5}".encode() for n in order]
@@ -50,19 +50,19 @@ def test_read_any_order_and_repeats(source: Split) -> None:
 
 
 def test_read_index_is_kept_beside_the_remote_files(
-    source: Split, monkeypatch: pytest.MonkeyPatch
+    split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_reader(source).read(np.arange(20))
-    folder = source.ranges[0].path.rsplit("/", 1)[0]
+    open_reader(split).read(np.arange(20))
+    folder = split.ranges[0].path.rsplit("/", 1)[0]
     assert ".made-train.tfrecord.tfjax_batches.index" in tf.io.gfile.listdir(folder)
     monkeypatch.setattr("tfjax_batches.reading.tfrecord.record_index.scan_offsets", None)
-    assert open_reader(source).read(np.array([12])).tolist() == [b"r2.2"]
+    assert open_reader(split).read(np.array([12])).tolist() == [b"r2.2"]
 
 
 def test_read_merges_neighbours_and_waits_for_many_at_a_time(
-    source: Split, monkeypatch: pytest.MonkeyPatch
+    split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader = TFRecordReader(source)
+    reader = TFRecordReader(split)
     reader.read(np.arange(1))
     reads: list[str] = []
     files = reader._files
@@ -72,31 +72,31 @@ def test_read_merges_neighbours_and_waits_for_many_at_a_time(
         files, "_read_bytes", lambda path, *span: reads.append(path) or read_bytes(path, *span)
     )
     reader.read(np.arange(20))
-    assert sorted(reads) == [part.path for part in source.ranges]
+    assert sorted(reads) == [part.path for part in split.ranges]
 
 
-def test_read_damaged_record_names_file_record_and_offset(source: Split) -> None:
-    path = source.ranges[2].path
+def test_read_damaged_record_names_file_record_and_offset(split: Split) -> None:
+    path = split.ranges[2].path
     flip_byte(path, 3 * 20 + 13)
     with pytest.raises(RecordError, match=rf"record 3 of {path}, at byte 60, does not"):
-        open_reader(source).read(np.arange(20))
-    assert open_reader(source, verify_crc=False).read(np.array([13]))[0] != b"r2.3"
+        open_reader(split).read(np.arange(20))
+    assert open_reader(split, verify_crc=False).read(np.array([13]))[0] != b"r2.3"
 
 
-def test_read_missing_file_is_named(source: Split) -> None:
-    path = source.ranges[1].path
-    reader = open_reader(source)
+def test_read_missing_file_is_named(split: Split) -> None:
+    path = split.ranges[1].path
+    reader = open_reader(split)
     reader.read(np.arange(1))
     tf.io.gfile.remove(path)
-    for each in (reader, open_reader(source)):
+    for each in (reader, open_reader(split)):
         with pytest.raises(RecordError, match=rf"{path} is not: .*Restore the file"):
             each.read(np.arange(20))
 
 
-def test_read_file_cut_after_indexing_is_named(source: Split) -> None:
-    reader = open_reader(source)
+def test_read_file_cut_after_indexing_is_named(split: Split) -> None:
+    reader = open_reader(split)
     reader.read(np.arange(1))
-    path = source.ranges[3].path
+    path = split.ranges[3].path
     with tf.io.gfile.GFile(path, "rb") as file:
         data = file.read()
     rewrite(path, data[:50])
@@ -104,10 +104,10 @@ def test_read_file_cut_after_indexing_is_named(source: Split) -> None:
         reader.read(np.arange(15, 20))
 
 
-def test_local_and_remote_readers_agree(tmp_path: Path, source: Split) -> None:
+def test_local_and_remote_readers_agree(tmp_path: Path, split: Split) -> None:
     local = write_split(tmp_path, num_files=4, per_file=5)
     order = np.random.default_rng(0).integers(0, 20, 50)
-    assert open_reader(local).read(order).tolist() == open_reader(source).read(order).tolist()
+    assert open_reader(local).read(order).tolist() == open_reader(split).read(order).tolist()
 
 
 @given(
