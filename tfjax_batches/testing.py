@@ -187,6 +187,10 @@ class _MemoryReader:
         """Return which example it is."""
         return f"example {example}"
 
+    def index_location(self) -> str:
+        """Return where the index is: there is none."""
+        return "memory"
+
 
 def _features_of(example: Mapping[str, Any]) -> dict[str, Any]:
     return {

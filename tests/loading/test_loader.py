@@ -25,8 +25,8 @@ from tests.made_datasets import (
     with_reader,
 )
 from tfjax_batches.placing.isolation import _enable_x64
-from tfjax_batches.reading.framing import masked_crc
 from tfjax_batches.reading.label_names import find_label_names
+from tfjax_batches.reading.tfrecord.checksum import masked_crc
 
 MESH = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
 
@@ -373,7 +373,7 @@ def example_with_broken_image() -> bytes:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (flip_a_byte, "do not. Restore the file"),
+        (flip_a_byte, "does not. Restore the file"),
         (put_record(b"no example"), "is not: .*Could not parse example"),
         (put_record(b"\xb6 no text"), "is not: .*parse"),
         (put_record(b""), "is not: .*Feature: label .*required but could not be found"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A filter is evaluated once on each example, as TFDS decodes it; later runs use the saved ids."""
 
+import io
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from tfjax_batches.pipeline.filter_scan import find_selection, selection_paths
 from tfjax_batches.planning.selection import digest_ids
 from tfjax_batches.reading.formats import open_reader
 from tfjax_batches.reading.split import Split, open_split
-from tfjax_batches.reading.tfrecord import TFRecordReader
+from tfjax_batches.reading.tfrecord.reader import TFRecordReader
 
 
 @pytest.fixture(autouse=True)
@@ -193,9 +194,11 @@ def test_function_that_swaps_arguments_is_a_new_scan(
 
 def with_ids(data: bytes, ids: list[int]) -> bytes:
     """Return a saved file with other ids, and their digest."""
-    start = int.from_bytes(data[:8], "little")
+    header = data[data.index(b"{", data.index(b"\n")) :]
     good, bad = (digest_ids(np.array(each, np.int64)) for each in (SELECTED, ids))
-    return data[:start].replace(good.encode(), bad.encode()) + np.array(ids, "<i8").tobytes()
+    file = io.BytesIO()
+    np.save(file, np.array(ids, np.int64))
+    return file.getvalue() + header.replace(good.encode(), bad.encode())
 
 
 @pytest.mark.parametrize(

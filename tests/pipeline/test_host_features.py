@@ -44,7 +44,7 @@ def test_choose_host_paths_take_lengths_along_where_they_are() -> None:
     }
     dropped = {path: spec for path, spec in specs.items() if path != "objects/box_length"}
     assert choose_host_paths(dropped, ["objects/box"], padded, "made") == {"objects/box"}
-    with pytest.raises(FeatureError, match=r"'boxes' is none\. .* 'objects/box"):
+    with pytest.raises(FeatureError, match=r"'boxes' is not one\. .* 'objects/box"):
         choose_host_paths(specs, ["boxes"], padded, "made")
 
 

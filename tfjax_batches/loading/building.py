@@ -21,8 +21,8 @@ from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.selection import Selection
 from tfjax_batches.preprocess.filter import FilterExamples, check_filter
 from tfjax_batches.preprocess.transforms import Transform
+from tfjax_batches.reading.dataset import open_builder
 from tfjax_batches.reading.prepare import prepare, reopen
-from tfjax_batches.reading.split import open_builder
 
 
 def build(

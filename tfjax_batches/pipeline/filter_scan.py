@@ -26,12 +26,16 @@ from tfjax_batches.pipeline.groups import plan_group_sizes
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.selection import Selection, digest_ids
 from tfjax_batches.preprocess.filter import FilterExamples, TracedFilter, trace_filter
-from tfjax_batches.reading.cache_file import cache_paths, file_key, load_cached, save_cached
+from tfjax_batches.reading.cache_file import (
+    cache_paths,
+    file_key,
+    load_cached,
+    save_cached,
+    split_stem,
+)
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.formats import RecordReader
-from tfjax_batches.reading.record_index import split_stem
 from tfjax_batches.reading.split import Split
-from tfjax_batches.reading.storage import storage_of
 
 _FORMAT = "tfjax_batches selection 1"
 _PROGRESS_AFTER_SECONDS = 1.5
@@ -107,7 +111,7 @@ def selection_paths(filter: FilterExamples, split: Split) -> list[str]:
 def _header(filter: FilterExamples, split: Split, traced: TracedFilter) -> dict[str, Any]:
     """Return the header of a file of ids, without the digest of the ids."""
     files = {r.path: r.records_in_file for r in split.ranges}
-    keys = [file_key(storage_of(path), path, count) for path, count in files.items()]
+    keys = [file_key(path, count) for path, count in files.items()]
     return {
         "format": _FORMAT,
         "dataset": split.name,

@@ -11,16 +11,16 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.reading.writing import source_of, write_split
+from tests.reading.writing import write_split
 from tfjax_batches.errors import RecordError
-from tfjax_batches.reading import remote
 from tfjax_batches.reading.formats import open_reader
-from tfjax_batches.reading.remote import RemoteTFRecordReader, plan_ranges
 from tfjax_batches.reading.split import Split
+from tfjax_batches.reading.tfrecord.reader import TFRecordReader
+from tfjax_batches.reading.tfrecord.remote_files import RemoteFiles, plan_ranges
 
 
 @pytest.fixture
-def source() -> Split:
+def split() -> Split:
     """Four files of five records in memory."""
     folder = f"ram://{uuid.uuid4().hex}"
     tf.io.gfile.makedirs(folder)
@@ -40,9 +40,9 @@ def rewrite(path: str, data: bytes) -> None:
         file.write(data)
 
 
-def test_read_any_order_and_repeats(source: Split) -> None:
-    reader = open_reader(source)
-    assert isinstance(reader, RemoteTFRecordReader)
+def test_read_any_order_and_repeats(split: Split) -> None:
+    reader = open_reader(split)
+    assert isinstance(reader._files, RemoteFiles)
     order = np.array([19, 0, 7, 7, 13, 8])
     assert reader.read(order).tolist() == [f"r{n // 5}.{n % 5}".encode() for n in order]
     assert reader.read(np.empty(0, np.int64)).tolist() == []
@@ -50,49 +50,53 @@ def test_read_any_order_and_repeats(source: Split) -> None:
 
 
 def test_read_index_is_kept_beside_the_remote_files(
-    source: Split, monkeypatch: pytest.MonkeyPatch
+    split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_reader(source).read(np.arange(20))
-    folder = source.ranges[0].path.rsplit("/", 1)[0]
+    open_reader(split).read(np.arange(20))
+    folder = split.ranges[0].path.rsplit("/", 1)[0]
     assert ".made-train.tfrecord.tfjax_batches.index" in tf.io.gfile.listdir(folder)
-    monkeypatch.setattr("tfjax_batches.reading.record_index.scan_offsets", None)
-    assert open_reader(source).read(np.array([12])).tolist() == [b"r2.2"]
+    monkeypatch.setattr("tfjax_batches.reading.tfrecord.record_index.scan_offsets", None)
+    assert open_reader(split).read(np.array([12])).tolist() == [b"r2.2"]
 
 
 def test_read_merges_neighbours_and_waits_for_many_at_a_time(
-    source: Split, monkeypatch: pytest.MonkeyPatch
+    split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader = RemoteTFRecordReader(source)
+    reader = TFRecordReader(split)
     reader.read(np.arange(1))
-    reads: list[remote.ByteRange] = []
-    read_bytes = reader._read_bytes
-    monkeypatch.setattr(reader, "_read_bytes", lambda part: reads.append(part) or read_bytes(part))
+    reads: list[str] = []
+    files = reader._files
+    assert isinstance(files, RemoteFiles)
+    read_bytes = files._read_bytes
+    monkeypatch.setattr(
+        files, "_read_bytes", lambda path, *span: reads.append(path) or read_bytes(path, *span)
+    )
     reader.read(np.arange(20))
-    assert sorted(part.file for part in reads) == [0, 1, 2, 3]
+    assert sorted(reads) == [part.path for part in split.ranges]
 
 
-def test_read_damaged_record_names_file_record_and_offset(source: Split) -> None:
-    path = source.ranges[2].path
+def test_read_damaged_record_names_file_record_and_offset(split: Split) -> None:
+    path = split.ranges[2].path
     flip_byte(path, 3 * 20 + 13)
-    with pytest.raises(RecordError, match=rf"record 3 of {path}, at byte 60, do not"):
-        open_reader(source).read(np.arange(20))
-    assert open_reader(source, verify_crc=False).read(np.array([13]))[0] != b"r2.3"
+    with pytest.raises(RecordError, match=rf"record 3 of {path}, at byte 60, does not"):
+        open_reader(split).read(np.arange(20))
+    assert open_reader(split, verify_crc=False).read(np.array([13]))[0] != b"r2.3"
 
 
-def test_read_missing_file_is_named(source: Split) -> None:
-    path = source.ranges[1].path
-    reader = open_reader(source)
+def test_read_missing_file_is_named(split: Split) -> None:
+    path = split.ranges[1].path
+    reader = open_reader(split)
     reader.read(np.arange(1))
     tf.io.gfile.remove(path)
-    for each in (reader, open_reader(source)):
+    for each in (reader, open_reader(split)):
         with pytest.raises(RecordError, match=rf"{path} is not: .*Restore the file"):
             each.read(np.arange(20))
 
 
-def test_read_file_cut_after_indexing_is_named(source: Split) -> None:
-    reader = open_reader(source)
+def test_read_file_cut_after_indexing_is_named(split: Split) -> None:
+    reader = open_reader(split)
     reader.read(np.arange(1))
-    path = source.ranges[3].path
+    path = split.ranges[3].path
     with tf.io.gfile.GFile(path, "rb") as file:
         data = file.read()
     rewrite(path, data[:50])
@@ -100,10 +104,10 @@ def test_read_file_cut_after_indexing_is_named(source: Split) -> None:
         reader.read(np.arange(15, 20))
 
 
-def test_local_and_remote_readers_agree(tmp_path: Path, source: Split) -> None:
+def test_local_and_remote_readers_agree(tmp_path: Path, split: Split) -> None:
     local = write_split(tmp_path, num_files=4, per_file=5)
     order = np.random.default_rng(0).integers(0, 20, 50)
-    assert open_reader(local).read(order).tolist() == open_reader(source).read(order).tolist()
+    assert open_reader(local).read(order).tolist() == open_reader(split).read(order).tolist()
 
 
 @given(
@@ -117,17 +121,12 @@ def test_plan_ranges_cover_each_record_once_and_are_few(
     files = np.array([file for file, _, _ in records], np.int64)
     starts = np.array([start for _, start, _ in records], np.int64)
     ends = starts + np.array([size for _, _, size in records], np.int64)
-    ranges = plan_ranges(files, starts, ends)
-    assert sorted(member for part in ranges for member in part.members) == [*range(len(records))]
-    for part in ranges:
-        assert part.end - part.start <= 2**23
-        assert part.start == min(starts[member] for member in part.members)
-        assert part.end == max(ends[member] for member in part.members)
-        assert {files[member] for member in part.members} == {part.file}
-    for one, other in itertools.pairwise(ranges):
-        apart = other.file != one.file or other.start > one.end + 2**18
-        assert apart or max(one.end, other.end) - one.start > 2**23 or other.end > one.start + 2**23
-
-
-def test_source_of_files_is_whole() -> None:
-    assert source_of({"a": 3, "b": 2}).num_examples == 5
+    groups = plan_ranges(files, starts, ends)
+    assert sorted(member for group in groups for member in group) == [*range(len(records))]
+    for group in groups:
+        assert len(set(files[group])) == 1
+        assert ends[group].max() - starts[group].min() <= 2**23
+    for one, other in itertools.pairwise(groups):
+        is_near = starts[other].min() <= ends[one].max() + 2**18
+        would_fit = ends[other[0]] <= starts[one].min() + 2**23
+        assert files[one[0]] != files[other[0]] or not (is_near and would_fit)
