@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small TFDS datasets with known content, for tests."""
 
+import dataclasses
 import os
 import time
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import tensorflow_datasets as tfds
+
+import tfjax_batches as tjb
 
 LABELS = ("ant", "bee", "cat")
 
@@ -126,6 +129,12 @@ def make_things(data_dir: str | Path, num_examples: int = 11) -> str:
     builder = Things(num_examples=num_examples, data_dir=os.fspath(data_dir))
     builder.download_and_prepare()
     return os.fspath(builder.data_path)
+
+
+def with_reader(loader: tjb.BatchLoader, reader: Any) -> tjb.BatchLoader:
+    """Return the loader that reads through another reader."""
+    pipeline = dataclasses.replace(loader.pipeline, reader=reader)
+    return dataclasses.replace(loader, pipeline=pipeline)
 
 
 class SlowReader:

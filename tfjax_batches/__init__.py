@@ -9,6 +9,8 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from tfjax_batches.version import __version__ as __version__
+
 if TYPE_CHECKING:  # `as`: type checkers take these for public names of this package
     from tfjax_batches.checking.evaluation import gather_examples as gather_examples
     from tfjax_batches.checking.evaluation import masked_mean as masked_mean
@@ -33,7 +35,7 @@ if TYPE_CHECKING:  # `as`: type checkers take these for public names of this pac
     from tfjax_batches.errors import UnsupportedError as UnsupportedError
     from tfjax_batches.loading.building import build as build
     from tfjax_batches.loading.dry_run import dry_run as dry_run
-    from tfjax_batches.loading.loader import BatchIterator as BatchIterator
+    from tfjax_batches.loading.iterator import BatchIterator as BatchIterator
     from tfjax_batches.loading.loader import BatchLoader as BatchLoader
     from tfjax_batches.placing.sharding import data_sharding as data_sharding
     from tfjax_batches.planning.layout import BatchLayout as BatchLayout
@@ -72,7 +74,8 @@ _NAMES_OF = {
     ),
     "loading.building": ("build",),
     "loading.dry_run": ("dry_run",),
-    "loading.loader": ("BatchIterator", "BatchLoader"),
+    "loading.iterator": ("BatchIterator",),
+    "loading.loader": ("BatchLoader",),
     "placing.sharding": ("data_sharding",),
     "planning.layout": ("BatchLayout",),
     "planning.plan": ("StepPlan",),
@@ -88,7 +91,7 @@ _NAMES_OF = {
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 _ROOMS = ("launch", "testing")  # used as `tjb.launch.initialize()`
 
-__version__ = "0.1.0"
+
 __all__ = sorted(_MODULE_OF)
 
 

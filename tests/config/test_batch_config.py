@@ -2,6 +2,7 @@
 """All faults of a config at once, each by rule, value and mend."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from absl import flags
@@ -31,15 +32,15 @@ def test_checked_strings_become_enums_and_the_original_stays() -> None:
             "shuffle must be one of ['none', 'global']; got 'globl'. Did you mean 'global'?",
         ),
         ({"remainder": None}, "remainder must be one of ['carry', 'drop', 'pad']; got None."),
-        ({"seed": -1}, "seed must be at least 0 and below 2**63; got -1."),
-        ({"seed": 2**63}, "seed must be at least 0 and below 2**63"),
-        ({"seed": 1.5}, "seed must be an integer; got 1.5."),
-        ({"global_batch_size": 0}, "global_batch_size must be at least 1"),
-        ({"global_batch_size": True}, "global_batch_size must be an integer; got True."),
-        ({"num_epochs": 0}, "num_epochs must be at least 1"),
-        ({"group_size": 0}, "group_size must be at least 1"),
-        ({"prefetch_depth": None}, "prefetch_depth must be an integer; got None."),
-        ({"prefetch_bytes": 0}, "prefetch_bytes must be at least 1"),
+        ({"seed": -1}, "seed must be an integer of at least 0 and below 2**63; got -1."),
+        ({"seed": 2**63}, "seed must be an integer of at least 0 and below 2**63"),
+        ({"seed": 1.5}, ["seed must be an integer", "got 1.5."]),
+        ({"global_batch_size": 0}, "global_batch_size must be an integer of at least 1"),
+        ({"global_batch_size": True}, ["global_batch_size must be an integer", "got True."]),
+        ({"num_epochs": 0}, "num_epochs must be an integer of at least 1"),
+        ({"group_size": 0}, "group_size must be an integer of at least 1"),
+        ({"prefetch_depth": None}, ["prefetch_depth must be an integer", "got None."]),
+        ({"prefetch_bytes": 0}, "prefetch_bytes must be an integer of at least 1"),
         (
             {"stall_seconds": 0},
             "stall_seconds must be a number above 0 and below 2**31; got 0. None turns it off.",
@@ -53,8 +54,8 @@ def test_checked_strings_become_enums_and_the_original_stays() -> None:
         ({"dataset": None}, "dataset must name a TFDS dataset"),
         ({"data_dir": ""}, "data_dir must name a folder, or be None; got ''."),
         ({"data_dir": 5}, "data_dir must name a folder, or be None; got 5."),
-        ({"num_epochs": 2**62}, "num_epochs must be at least 1 and below 2**31"),
-        ({"num_parallel_calls": 10**9}, "num_parallel_calls must be at least 1 and below 2**12"),
+        ({"num_epochs": 2**62}, "num_epochs must be an integer of at least 1 and below 2**31"),
+        ({"num_parallel_calls": 10**9}, "at least 1 and below 2**12"),
         (
             {"features": "image"},
             "features must be a tuple of feature names; got 'image'. Write ('image',).",
@@ -74,13 +75,14 @@ def test_checked_strings_become_enums_and_the_original_stays() -> None:
         ({"features": ()}, "features must name at least one feature; got (). None means all."),
     ],
 )
-def test_checked_bad_field_is_named(fields: dict, text: str) -> None:
+def test_checked_bad_field_is_named(fields: dict[str, Any], text: str | list[str]) -> None:
     with pytest.raises(ConfigError) as caught:
         BatchConfig(**{**GOOD, **fields}).checked()
-    assert text in str(caught.value)
+    for part in [text] if isinstance(text, str) else text:
+        assert part in str(caught.value)
 
 
-def test_checked_reports_all_faults_at_once() -> None:
+def test_checked_reports_all_errors_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         BatchConfig(dataset="", shuffle="x", seed=-1, num_epochs=0).checked()
     names = ["dataset", "global_batch_size", "shuffle", "seed", "num_epochs"]

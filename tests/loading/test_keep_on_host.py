@@ -134,11 +134,11 @@ def test_keep_on_host_of_a_nested_path_means_all_below(numbers_folder: str) -> N
     [
         (
             {"keep_on_host": ("txet",)},
-            "features that batches of things/1.0.0 hold; 'txet' is none. Did you mean 'text'?",
+            "features that batches of things/1.0.0 hold; 'txet' is not one. Did you mean 'text'?",
         ),
         (
             {"keep_on_host": ("text",), "features": ("number",)},
-            "keep_on_host names features that batches of things/1.0.0 hold; 'text' is none.",
+            "keep_on_host names features that batches of things/1.0.0 hold; 'text' is not one.",
         ),
         ({"features": ("text", "number")}, "  text: a string\n"),
         ({"features": ("words", "number")}, "  words: strings of shape (None,)\n"),

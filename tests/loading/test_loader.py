@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole batches from a config, on four devices of one process."""
 
-import dataclasses
 import itertools
 import logging
 import threading
@@ -17,10 +16,17 @@ import tensorflow_datasets as tfds
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tfjax_batches as tjb
-from tests.made_datasets import LABELS, Numbers, SlowReader, make_numbers, number_example
+from tests.made_datasets import (
+    LABELS,
+    Numbers,
+    SlowReader,
+    make_numbers,
+    number_example,
+    with_reader,
+)
 from tfjax_batches.placing.isolation import _enable_x64
-from tfjax_batches.reading.framing import masked_crc
 from tfjax_batches.reading.label_names import find_label_names
+from tfjax_batches.reading.tfrecord.checksum import masked_crc
 
 MESH = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
 
@@ -184,8 +190,8 @@ def test_iter_in_any_context_gives_the_dtypes_of_the_build(numbers_folder: str, 
 def test_iter_close_while_storage_is_slow_ends_all_reading(numbers_folder: str) -> None:
     """A batch takes 8 × 0.3 s to read; what is under way is waited for, and no more is begun."""
     loader = tjb.build(numbers_folder, global_batch_size=8, num_parallel_calls=1)
-    slow = SlowReader(loader._reader, seconds=0.3)
-    batches = iter(dataclasses.replace(loader, _reader=slow))
+    slow = SlowReader(loader.pipeline.reader, seconds=0.3)
+    batches = iter(with_reader(loader, slow))
     while slow.reads == 0:
         time.sleep(0.01)
     batches.close()
@@ -367,7 +373,7 @@ def example_with_broken_image() -> bytes:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (flip_a_byte, "do not. Restore the file"),
+        (flip_a_byte, "does not. Restore the file"),
         (put_record(b"no example"), "is not: .*Could not parse example"),
         (put_record(b"\xb6 no text"), "is not: .*parse"),
         (put_record(b""), "is not: .*Feature: label .*required but could not be found"),
@@ -423,7 +429,7 @@ def test_host_batches_other_failure_keeps_its_error_and_tells_the_step(
             return self._reader.read(examples)
 
     loader = tjb.build(numbers_folder, global_batch_size=4, shuffle="none")
-    batches = dataclasses.replace(loader, _reader=Failing(loader._reader)).host_batches()
+    batches = with_reader(loader, Failing(loader.pipeline.reader)).host_batches()
     for _ in range(3):
         next(batches)
     with pytest.raises(tf.errors.InvalidArgumentError, match="too many") as caught:

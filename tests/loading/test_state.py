@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tfjax_batches as tjb
 from tests.strategies import plans
 from tfjax_batches.errors import StateError
 from tfjax_batches.loading.state import (
     Fingerprint,
     make_fingerprint,
     make_state,
-    read_position,
-    with_kept,
+    read_state,
 )
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.planning.policies import Remainder, Shuffle
@@ -38,9 +38,8 @@ def fingerprint_of(plan: BatchPlan, **fields: Any) -> Fingerprint:
         "dataset": "mnist/3.0.1",
         "examples": ["train[0:100]"],
         "features": ["image", "label"],
-        "preprocess": "",
     }
-    return make_fingerprint(plan, **{**kept, **fields})
+    return make_fingerprint(plan, {**kept, **fields})
 
 
 def rows_from(plan: BatchPlan, step: int, count: int) -> list[list[int]]:
@@ -55,8 +54,7 @@ def test_restore_at_every_step_goes_on_with_the_tail(plan: BatchPlan) -> None:
     whole = rows_from(plan, 0, steps)
     for step in range(steps + 1):
         state = json.loads(json.dumps(make_state(plan.position_of(step), fingerprint_of(plan))))
-        position = read_position(state, plan, fingerprint_of(plan))
-        resumed, first = plan.starting_at(position)
+        resumed, first = read_state(state, plan, fingerprint_of(plan))
         assert (resumed, first) == (plan, step)
         assert rows_from(resumed, first, steps) == whole[step * plan.global_batch_size :]
 
@@ -71,8 +69,8 @@ def test_restore_under_carry_with_another_batch_size_goes_on_from_the_position(
         plan, global_batch_size=data.draw(st.integers(1, plan.num_examples))
     )
     state = make_state(plan.position_of(step), fingerprint_of(plan))
-    position = read_position(state, other, fingerprint_of(other))
-    resumed, first = other.starting_at(position)
+    resumed, first = read_state(state, other, fingerprint_of(other))
+    position = plan.position_of(step)
     assert resumed.position_of(first) == position
     tail = rows_from(resumed, first, resumed.num_steps or 0)
     length = min(len(tail), len(whole) - position)
@@ -89,7 +87,7 @@ def test_state_is_small_whatever_it_is_of() -> None:
             plan,
             features=[f"a_long_feature_name/{i}" for i in range(500)],
             examples=[f"train[{i}:{i + 1}]" for i in range(500)],
-            preprocess="decode|" * 200,
+            ops=[["decode", [], {}]] * 200,
         ),
     )
     assert len(json.dumps(state)) < 2048
@@ -99,7 +97,7 @@ def test_long_values_that_differ_anywhere_are_told_apart() -> None:
     names = [f"feature_{i}" for i in range(500)]
     state = make_state(8, fingerprint_of(PLAN, features=names))
     with pytest.raises(StateError, match="features: saved"):
-        read_position(state, PLAN, fingerprint_of(PLAN, features=[*names[:-1], "other"]))
+        read_state(state, PLAN, fingerprint_of(PLAN, features=[*names[:-1], "other"]))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +113,7 @@ def test_long_values_that_differ_anywhere_are_told_apart() -> None:
             ['examples: saved ["train[0:100]"], now ["train[0:90]"]', "num_examples: saved 100"],
         ),
         ({}, {"features": ["label"]}, ['features: saved ["image", "label"], now ["label"]']),
-        ({}, {"preprocess": "flip_lr"}, ['preprocess: saved "", now "flip_lr"']),
+        ({}, {"ops": [["flip_lr", [], {}]]}, ['ops: saved nothing, now [["flip_lr", [], {}]]']),
     ],
 )
 def test_state_of_other_rows_is_refused_by_field(
@@ -123,10 +121,11 @@ def test_state_of_other_rows_is_refused_by_field(
 ) -> None:
     now = dataclasses.replace(PLAN, **change)
     with pytest.raises(StateError) as caught:
-        read_position(make_state(8, fingerprint_of(PLAN)), now, fingerprint_of(now, **fields))
+        read_state(make_state(8, fingerprint_of(PLAN)), now, fingerprint_of(now, **fields))
     message = str(caught.value)
-    assert "A run goes on with the rows that it would have had" in message
-    assert "or start anew with iter(loader)" in message
+    assert "restored run" in message
+    assert "iter(loader)" in message
+    assert f"release {tjb.__version__}" in message
     for text in texts:
         assert text in message
 
@@ -136,73 +135,74 @@ def test_other_batch_size_is_refused_where_it_moves_the_epochs(remainder: Remain
     plan = dataclasses.replace(PLAN, remainder=remainder)
     other = dataclasses.replace(plan, global_batch_size=4)
     with pytest.raises(StateError, match=r"global_batch_size: saved 8, now 4; .*carry"):
-        read_position(make_state(8, fingerprint_of(plan)), other, fingerprint_of(other))
+        read_state(make_state(8, fingerprint_of(plan)), other, fingerprint_of(other))
 
 
 def test_num_epochs_may_change_but_not_to_before_the_position() -> None:
     state = make_state(104, fingerprint_of(PLAN))
     endless, shorter = (dataclasses.replace(PLAN, num_epochs=n) for n in (None, 1))
-    assert read_position(state, endless, fingerprint_of(endless)) == 104
+    assert read_state(state, endless, fingerprint_of(endless)) == (endless, 13)
     with pytest.raises(StateError, match=r"104 is beyond the 100 rows of num_epochs=1\. Raise"):
-        read_position(state, shorter, fingerprint_of(shorter))
+        read_state(state, shorter, fingerprint_of(shorter))
 
 
 @pytest.mark.parametrize(
     ("state", "text"),
     [
-        (None, "A state is a dict; got NoneType. Pass what get_state() returned"),
-        ('{"version": 1}', "A state is a dict; got str."),
-        ({}, "version is None, not of type int"),
-        ({"version": 2}, "this state has version 2, this release knows up to 1. Install a newer"),
-        ({"version": 0, "position": 8, "fingerprint": {}}, "version 1 to 1"),
-        ({"version": "1", "position": 8, "fingerprint": {}}, "version is '1', not of type int"),
-        ({"version": 1, "fingerprint": {}}, "position is None, not of type int"),
-        ({"version": 1, "position": 8}, "fingerprint is None, not of type Mapping"),
-        ({"version": 1, "position": 8.0, "fingerprint": {}}, "position is 8.0, not of type int"),
-        ({"version": 1, "position": True, "fingerprint": {}}, "position is True, not of type int"),
-        ({"version": 1, "position": -8, "fingerprint": {}}, "position from 0; got version 1"),
+        (None, "A state is a dict; got NoneType"),
+        ('{"version": 2}', "A state is a dict; got str."),
+        ({}, "version, of type int; got None"),
+        ({"version": 3, "position": 8, "fingerprint": {}}, "version 3, this release reads 2"),
+        ({"version": "2", "position": 8, "fingerprint": {}}, "version, of type int; got '2'"),
+        ({"version": 2, "fingerprint": {}}, "position, of type int; got None"),
+        ({"version": 2, "position": 8}, "fingerprint, of type Mapping; got None"),
+        ({"version": 2, "position": 8.0, "fingerprint": {}}, "position, of type int; got 8.0"),
+        ({"version": 2, "position": True, "fingerprint": {}}, "position, of type int; got True"),
+        ({"version": 2, "position": -8, "fingerprint": {}}, "position -8"),
+        ({"version": 2, "position": 8, "fingerprint": {}}, "seed: saved nothing, now 3"),
         (
-            {"version": 1, "position": 8, "fingerprint": {}, "positon": 8},
-            "got 'positon' too. Did you mean 'position'?",
-        ),
-        ({"version": 1, "position": 8, "fingerprint": {}}, "seed: saved nothing, now 3"),
-        (
-            {"version": 1, "position": 8, "fingerprint": {**fingerprint_of(PLAN), "zz": None}},
-            "zz: saved null, now nothing; set it back",
+            {"version": 2, "position": 8, "fingerprint": {**fingerprint_of(PLAN), "zz": None}},
+            "zz: saved null, now nothing; set zz back",
         ),
         (
-            {"version": 1, "position": 8, "fingerprint": {**fingerprint_of(PLAN), "seed": 3.0}},
+            {"version": 2, "position": 8, "fingerprint": {**fingerprint_of(PLAN), "seed": 3.0}},
             "seed: saved 3.0, now 3",
         ),
         (
-            {"version": 1, "position": 8, "fingerprint": {**fingerprint_of(PLAN), "seed": {1}}},
+            {"version": 2, "position": 8, "fingerprint": {**fingerprint_of(PLAN), "seed": {1}}},
             "A state is plain JSON; its fingerprint is not",
         ),
         (
-            {"version": 1, "position": 10**30, "fingerprint": fingerprint_of(PLAN)},
+            {"version": 2, "position": 10**30, "fingerprint": fingerprint_of(PLAN)},
             "A position counts the rows of a run",
-        ),
-        (
-            {"version": 1, "position": 8, "fingerprint": {**fingerprint_of(PLAN), "mix": 1}},
-            "mix: saved 1, now nothing; set it back",
         ),
     ],
 )
-def test_state_that_is_none_is_refused(state: Any, text: str) -> None:
+def test_malformed_state_is_refused(state: Any, text: str) -> None:
     with pytest.raises(StateError) as caught:
-        read_position(state, PLAN, fingerprint_of(PLAN))
+        read_state(state, PLAN, fingerprint_of(PLAN))
     assert text in str(caught.value)
+
+
+def test_state_of_version_1_says_how_to_go_on_and_that_works() -> None:
+    old = {"version": 1, "position": 16, "fingerprint": {"preprocess": ""}}
+    with pytest.raises(StateError, match=r"version 1 .*get_state\(\), 'position': 16\}"):
+        read_state(old, PLAN, fingerprint_of(PLAN))
+    new = {**make_state(0, fingerprint_of(PLAN)), "position": 16}
+    assert read_state(new, PLAN, fingerprint_of(PLAN)) == (PLAN, 2)
 
 
 def test_position_within_a_batch_is_refused_under_pad() -> None:
     plan = dataclasses.replace(PLAN, remainder=Remainder.PAD)
     with pytest.raises(StateError, match=r"9 is no multiple of global_batch_size=8"):
-        read_position(make_state(9, fingerprint_of(plan)), plan, fingerprint_of(plan))
+        read_state(make_state(9, fingerprint_of(plan)), plan, fingerprint_of(plan))
 
 
 def test_make_state_stays_small_where_every_field_is_long() -> None:
     """Each value just short enough to be kept whole."""
-    names = [f"feature_{n:03}" for n in range(15)]
+    names = [f"feature_{n:03}" for n in range(12)]
+    ids = np.arange(9)
+    selection = Selection(name="k" * 100, ids=ids, num_in_split=9, digest=digest_ids(ids))
     fingerprint = make_fingerprint(
         BatchPlan(
             num_examples=2**62,
@@ -211,17 +211,20 @@ def test_make_state_stays_small_where_every_field_is_long() -> None:
             seed=2**62,
             num_epochs=None,
             remainder=Remainder.PAD,
+            selection=selection,
         ),
-        dataset="d" * 254,
-        examples=names,
-        features=names,
-        preprocess="p" * 254,
-        keep_on_host=names,
-        pad_to=dict.fromkeys(names[:12], 16),
+        {
+            "dataset": "d" * 190,
+            "examples": names,
+            "features": names,
+            "ops": [["o" * 180, [], {}]],
+            "ops_version": 1,
+            "transforms": names,
+            "graphs": {"2.21.0": "0" * 16},
+            "keep_on_host": names,
+            "pad_to": dict.fromkeys(names[:9], 16),
+        },
     )
-    ids = np.arange(9)
-    kept = Selection(name="k" * 100, ids=ids, num_in_split=9, digest=digest_ids(ids))
-    fingerprint = with_kept(fingerprint, kept)
     assert "…" not in str(fingerprint)
     assert len(json.dumps(make_state(2**62, fingerprint))) < 2048
 

@@ -124,7 +124,7 @@ def test_examples_before_counts_the_real_rows(plan: BatchPlan, data: st.DataObje
 def test_plan_rows_carry_batch_spans_two_epochs() -> None:
     plan = make_plan(5, 4, "carry", num_epochs=2)
     assert plan.num_steps == 2
-    assert plan.rows_left_over == 2
+    assert plan.left_out_at_end == 2
     part = plan.plan_rows(1, np.arange(4))
     assert part.examples.tolist() == [4, 0, 1, 2]
     assert part.epochs.tolist() == [0, 1, 1, 1]
@@ -140,7 +140,7 @@ def test_plan_rows_small_dataset_batch_spans_many_epochs() -> None:
 def test_plan_rows_drop_loses_the_same_ids_on_any_process_count() -> None:
     plan = make_plan(11, 4, "drop", shuffle="global")
     assert plan.num_steps == 2
-    assert plan.rows_left_over == 3
+    assert plan.left_out_each_epoch == 3
     seen = {
         count: {
             int(example)
@@ -186,3 +186,16 @@ def test_plan_without_a_whole_batch_is_refused(remainder: str, num_epochs: int |
     assert "3 examples" in message
     assert "global_batch_size=8" in message
     assert "use remainder='pad'" in message
+
+
+def test_names_of_policies_are_taken_for_their_members() -> None:
+    plan = BatchPlan(
+        num_examples=11,
+        global_batch_size=4,
+        shuffle="none",  # type: ignore[arg-type]
+        seed=0,
+        num_epochs=1,
+        remainder="drop",  # type: ignore[arg-type]
+    )
+    assert (plan.num_steps, plan.left_out_each_epoch) == (2, 3)
+    assert plan.plan_rows(1, np.arange(4)).examples.tolist() == [4, 5, 6, 7]

@@ -2,7 +2,6 @@
 """ArrayRecord copies of a dataset give what its TFRecord files give, and damage is named."""
 
 import dataclasses
-import json
 import shutil
 from pathlib import Path
 
@@ -14,8 +13,9 @@ import tfjax_batches as tjb
 from tests.made_datasets import Numbers
 from tfjax_batches.errors import RecordError, UnsupportedError
 from tfjax_batches.reading.array_record import ArrayRecordReader
+from tfjax_batches.reading.dataset import open_builder
 from tfjax_batches.reading.formats import open_reader
-from tfjax_batches.reading.split import Split, open_builder, open_split
+from tfjax_batches.reading.split import Split, open_split
 
 
 @pytest.fixture(scope="module")
@@ -28,19 +28,19 @@ def array_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(builder.data_path)
 
 
-def source_in(folder: str | Path, split: str = "train") -> Split:
+def open_in(folder: str | Path, split: str = "train") -> Split:
     return open_split(open_builder(str(folder), None), split)
 
 
 def test_read_gives_the_records_of_tfrecord_files(numbers_folder: str, array_folder: str) -> None:
     order = np.random.default_rng(0).integers(0, 17, 60)
     split = "train[5:]+test[:3]"
-    records = open_reader(source_in(array_folder, split)).read(order)
-    assert records.tolist() == open_reader(source_in(numbers_folder, split)).read(order).tolist()
+    records = open_reader(open_in(array_folder, split)).read(order)
+    assert records.tolist() == open_reader(open_in(numbers_folder, split)).read(order).tolist()
 
 
 def test_read_asks_each_file_once(array_folder: str) -> None:
-    reader = ArrayRecordReader(source_in(array_folder))
+    reader = ArrayRecordReader(open_in(array_folder))
     calls: list[list[int]] = []
 
     class Counting:
@@ -80,7 +80,7 @@ def test_read_damaged_record_is_named(array_folder: str, tmp_path: Path) -> None
     data[200] ^= 1
     files[1].write_bytes(data)
     with pytest.raises(RecordError, match=rf"record \d of {files[1]} cannot be read: .*mismatch"):
-        open_reader(source_in(tmp_path / "1.0.0")).read(np.arange(23))
+        open_reader(open_in(tmp_path / "1.0.0")).read(np.arange(23))
 
 
 @pytest.mark.parametrize(
@@ -100,35 +100,28 @@ def test_read_missing_or_cut_file_is_named(
     if data is not None:
         files[0].write_bytes(data)
     with pytest.raises(RecordError, match=rf"{files[0]}.* {text}"):
-        open_reader(source_in(tmp_path / "1.0.0")).read(np.array([0]))
+        open_reader(open_in(tmp_path / "1.0.0")).read(np.array([0]))
 
 
 def test_read_other_record_count_is_named(array_folder: str) -> None:
-    source = source_in(array_folder)
-    first = dataclasses.replace(source.ranges[0], records_in_file=9)
-    source = dataclasses.replace(source, ranges=(first,))
+    split = open_in(array_folder)
+    first = dataclasses.replace(split.ranges[0], records_in_file=9)
+    split = dataclasses.replace(split, ranges=(first,))
     with pytest.raises(RecordError, match=rf"counts, 9 in {first.path}; it has 8"):
-        open_reader(source).read(np.array([0]))
+        open_reader(split).read(np.array([0]))
 
 
 def test_open_reader_remote_array_record_is_refused(array_folder: str) -> None:
-    source = source_in(array_folder)
-    first = dataclasses.replace(source.ranges[0], path="gs://bucket/file")
-    source = dataclasses.replace(source, ranges=(first,))
+    split = open_in(array_folder)
+    first = dataclasses.replace(split.ranges[0], path="gs://bucket/file")
+    split = dataclasses.replace(split, ranges=(first,))
     with pytest.raises(UnsupportedError, match=r"gs://bucket/file is on another. Copy or mount"):
-        open_reader(source)
+        open_reader(split)
 
 
-def test_open_source_other_format_names_the_command_that_converts(
-    numbers_folder: str, tmp_path: Path
-) -> None:
-    folder = tmp_path / "1.0.0"
-    shutil.copytree(numbers_folder, folder)
-    info = json.loads((folder / "dataset_info.json").read_text())
-    (folder / "dataset_info.json").write_text(json.dumps({**info, "fileFormat": "riegeli"}))
-    with pytest.raises(UnsupportedError) as caught:
-        source_in(folder)
-    message = str(caught.value)
-    assert "tfrecord or array_record; numbers/1.0.0 is stored as riegeli" in message
-    assert f"tfds convert_format --dataset_version_dir={folder}" in message
-    assert "--out_file_format=array_record --out_dir=" in message
+def test_open_missing_file_is_named_before_any_read(array_folder: str, tmp_path: Path) -> None:
+    files = copied_files(array_folder, tmp_path / "1.0.0")
+    files[2].unlink()
+    reader = open_reader(open_in(tmp_path / "1.0.0"))
+    with pytest.raises(RecordError, match=rf"{files[2]} is not: .*No such file"):
+        reader.open()

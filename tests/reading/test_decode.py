@@ -29,21 +29,21 @@ def serialize(features: tfds.features.FeaturesDict, count: int) -> list[bytes]:
 
 
 def flat_value(value: Any, path: str = "") -> dict[str, Any]:
-    """Return what TFDS decoded as leaves by path, a nested dataset as stacked elements."""
+    """Return what TFDS decoded as features by path, a nested dataset as stacked elements."""
     if isinstance(value, tf.data.Dataset):
         elements = [flat_value(element, path) for element in value]
         specs = flat_value(value.element_spec, path)
         return {
-            leaf: np.stack([each[leaf] for each in elements])
+            below: np.stack([each[below] for each in elements])
             if elements
             else np.empty((0, *spec.shape), spec.dtype.as_numpy_dtype)
-            for leaf, spec in specs.items()
+            for below, spec in specs.items()
         }
     if isinstance(value, dict):
         return {
-            leaf: each
+            below: each
             for name, part in value.items()
-            for leaf, each in flat_value(part, f"{path}/{name}".lstrip("/")).items()
+            for below, each in flat_value(part, f"{path}/{name}".lstrip("/")).items()
         }
     return {path: value}
 
@@ -141,13 +141,14 @@ def test_decode_encoded_features_stay_bytes() -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("png1", "encoded names features of made that are parsed; 'png1' is none. Did you mean"),
-        ("objects/box", "stored as one string of bytes; 'objects/box' is stored as"),
+        ("png1", "encoded must name parsed features of made; 'png1' is not one. Did you mean"),
+        ("objects/box", "stored as one byte string; 'objects/box' is stored as"),
         ("label", "'label' is stored as"),
-        ("png_16_bits", "'png_16_bits' is of uint16. Leave decoding to the reader"),
-        ("png_float", "'png_float' is of float32. Leave decoding to the reader"),
-        ("png1", "stands in front of any rename, and names one of features=(…)"),
-        ("images", "Leave it out of encoded: the transform gets it decoded."),
+        ("png_16_bits", "images must be uint8"),
+        ("png_16_bits", "'png_16_bits' is uint16. Replace the op"),
+        ("png_float", "'png_float' is float32. Replace the op"),
+        ("png1", "before any that renames it, and name a feature of features=(…)"),
+        ("images", "Leave it out of encoded"),
     ],
 )
 def test_decode_encoded_other_than_one_string_is_refused(path: str, text: str) -> None:
@@ -173,7 +174,7 @@ def test_decode_parses_only_what_is_asked_for() -> None:
 
 def test_decode_unknown_feature_suggests_the_nearest() -> None:
     with pytest.raises(
-        FeatureError, match=r"features of made; 'lable' is none. Did you mean 'label'\?"
+        FeatureError, match=r"features of made; 'lable' is not one. Did you mean 'label'\?"
     ):
         Decoder(features_of("label"), ("lable",), "made")
 
@@ -214,7 +215,7 @@ def test_decode_pad_to_cuts_and_fills_every_kind(kind: str, length: int) -> None
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        ("label", "varies, where no other does; 'label' of made is int64. Leave it out of pad_to."),
+        ("label", "'label' of made is int64. Leave it out of pad_to."),
         ("tensor", "'tensor' of made is int8 of shape (2, 3)."),
         ("any_image", "'any_image' of made is uint8 of shape (None, None, 3)."),
         (
@@ -227,7 +228,7 @@ def test_decode_pad_to_cuts_and_fills_every_kind(kind: str, length: int) -> None
 def test_decode_pad_to_what_it_cannot_make_dense_is_named(kind: str, text: str) -> None:
     with pytest.raises(FeatureError) as caught:
         Decoder(features_of(kind), None, "made", pad_to={kind: 3})
-    assert "pad_to cuts or fills a first dimension that varies" in str(caught.value)
+    assert "pad_to needs a feature in which only the first dim varies" in str(caught.value)
     assert text in str(caught.value)
 
 
@@ -238,12 +239,12 @@ def test_decode_pad_to_bad_names_are_refused() -> None:
     for pad_to, text in [
         (
             {"xx": 3},
-            "pad_to names features of made that are parsed; 'xx' is none. Did you mean 'x'?",
+            "pad_to must name parsed features of made; 'xx' is not one. Did you mean 'x'?",
         ),
-        ({"x": 3}, "adds the lengths of 'x' as 'x_length'; made has a feature of that name."),
+        ({"x": 3}, "adds the lengths of 'x' as 'x_length', but made has a feature of that name."),
     ]:
         with pytest.raises(FeatureError) as caught:
             Decoder(features, None, "made", pad_to=pad_to)
         assert text in str(caught.value)
-    with pytest.raises(FeatureError, match=r"one length; 'objects/box' gets 3 and 4. Name it once"):
+    with pytest.raises(FeatureError, match=r"one length; 'objects/box' gets 3 and 4. Name it"):
         Decoder(features_of("objects"), None, "made", pad_to={"objects": 3, "objects/box": 4})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFRecord files with known records, and sources over them, without TFDS."""
+"""TFRecord files with known records, and splits over them, without TFDS."""
 
 import os
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ def write_records(path: str | Path, records: Sequence[bytes]) -> None:
             writer.write(record)
 
 
-def source_of(files: dict[str, int]) -> Split:
-    """Return the source of whole files, path → records."""
+def split_of(files: dict[str, int]) -> Split:
+    """Return the split of whole files, path → records."""
     ranges = tuple(
         FileRange(path=path, skip=0, take=count, records_in_file=count)
         for path, count in files.items()
@@ -34,4 +34,4 @@ def write_split(folder: str | Path, num_files: int, per_file: int, prefix: str =
         path = os.path.join(os.fspath(folder), f"made-train.tfrecord-{file:05d}-of-{num_files:05d}")
         write_records(path, [f"{prefix}{file}.{number}".encode() for number in range(per_file)])
         files[path] = per_file
-    return source_of(files)
+    return split_of(files)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a feature is: its spec, its path in a batch, its rows in a group.
+"""What a feature is: its spec, its path in a batch, its rows in a group of examples.
 
-Shared by all rooms that handle features; knows no file, no plan and no JAX.
+All rooms that handle features use it. Knows no files, no plan and no JAX.
 """

@@ -14,8 +14,8 @@ class FeatureSpec:
     Attributes:
         shape: None where the size differs from example to example.
         dtype: `object` for strings.
-        nested_sequences: Sequences within the outermost one: how many dims after the first may
-            have sizes that differ within one example.
+        nested_sequences: Number of sequences within the outermost one, which is the number of
+            dims after the first whose sizes may differ within one example.
     """
 
     shape: tuple[int | None, ...]
@@ -29,39 +29,39 @@ class FeatureSpec:
 
     @property
     def fixed_shape(self) -> tuple[int, ...]:
-        """The shape, where all examples have one."""
+        """The sizes that are equal for all examples; the whole shape where `is_fixed`."""
         return tuple(size for size in self.shape if size is not None)
 
     @property
     def is_fixed(self) -> bool:
-        """Whether all examples have one shape."""
+        """Whether all examples have the same shape."""
         return None not in self.shape
 
     @property
     def is_paddable(self) -> bool:
-        """Whether the first size is the one that differs from example to example."""
+        """Whether the first size, and no other, differs from example to example."""
         return self.shape[:1] == (None,) and None not in self.shape[1:]
 
     @property
     def tf_dtype(self) -> tf.DType:
-        """The dtype that TensorFlow has for it."""
+        """The dtype in TensorFlow."""
         return tf.string if self.is_string else tf.as_dtype(self.dtype)
 
     @property
     def ragged_rank(self) -> int:
-        """Ragged dimensions of one row: those before the last of unknown size."""
+        """Number of ragged dims of one row: those before the last one of unknown size."""
         return max((dim for dim, size in enumerate(self.shape) if size is None), default=0)
 
     @property
     def row_signature(self) -> tf.TensorSpec | tf.RaggedTensorSpec:
-        """One row of a group, as `tf.map_fn` stacks them; ragged where any size is unknown."""
+        """One example in the form that `tf.map_fn` stacks; ragged where any size is unknown."""
         if self.is_fixed:
             return tf.TensorSpec(self.shape, self.tf_dtype)
         return tf.RaggedTensorSpec(self.shape, self.tf_dtype, ragged_rank=self.ragged_rank)
 
     @property
     def example_signature(self) -> tf.TensorSpec | tf.RaggedTensorSpec:
-        """One example, as TFDS gives it; ragged only where sizes differ within it."""
+        """One example in the form of TFDS; ragged only where sizes differ within it."""
         return (
             self.row_signature
             if self.nested_sequences
@@ -69,7 +69,7 @@ class FeatureSpec:
         )
 
     def group_signature(self, rows: int | None) -> tf.TensorSpec | tf.RaggedTensorSpec:
-        """A group of that many rows; None: any number."""
+        """A group of `rows` examples; None: any number."""
         shape = (rows, *self.shape)
         if self.is_fixed:
             return tf.TensorSpec(shape, self.tf_dtype)

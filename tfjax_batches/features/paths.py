@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths of features, and the names that batches use themselves.
+"""Paths of features, and the names that batches reserve.
 
-A batch is a nested dict for users, and a flat one by path for all else.
+A user's batch is a nested dict. Everywhere else it is a flat dict by path: `objects/bbox`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,12 +12,12 @@ from tfjax_batches.errors import FeatureError, nearest_hint
 MASK = "_mask"
 ID = "_id"
 HOST = "_host"
-"""Parent of the features that stay on the host."""
+"""The dict of the features that stay on the host."""
 RESERVED = (ID, MASK, HOST)
 
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a flat dict of paths as the nested dict it stands for."""
+    """Return the nested dict of a flat one by path; the inverse of `flatten`."""
     nested: dict[str, Any] = {}
     for path, value in flat.items():
         *parents, name = path.split("/")
@@ -29,17 +29,17 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flatten(nested: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a nested dict as a flat one of paths, sorted by path; the inverse of `nest`.
+    """Return the flat dict by path of a nested one, sorted by path; the inverse of `nest`.
 
     Raises:
-        FeatureError: A name is no string, is empty or has a slash in it.
+        FeatureError: A name is not a string, is empty or has a slash in it.
     """
     flat: dict[str, Any] = {}
     for name, value in nested.items():
         if not isinstance(name, str) or not name or "/" in name:
             raise FeatureError(
-                f"A feature's name is a string without '/', which paths have between names; got "
-                f"{name!r}. Rename it, or nest dicts."
+                "A feature's name must be a string without '/', which separates the names of a "
+                f"path; got {name!r}. Rename the feature, or nest dicts."
             )
         if isinstance(value, Mapping):
             flat |= {f"{name}/{path}": part for path, part in flatten(value).items()}
@@ -49,15 +49,29 @@ def flatten(nested: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def choose_paths(known: Iterable[str], names: Iterable[str], rule: str) -> list[str]:
-    """Return the known paths that the names stand for, sorted; that of a dict means all below.
+    """Return the known paths that some names stand for, sorted.
+
+    Args:
+        known: Paths of features.
+        names: Paths of features, or of nested dicts, which stand for all features below them.
+        rule: What the names must be: the first part of the error.
 
     Raises:
-        FeatureError: A name stands for none; begins with the `rule`.
+        FeatureError: A name stands for no feature; suggests the nearest.
     """
     chosen: set[str] = set()
     for name in names:
-        below = [path for path in known if path == name or path.startswith(f"{name}/")]
-        if not below:
-            raise FeatureError(f"{rule}; {name!r} is none. {nearest_hint(name, known)}")
+        if not (below := paths_below(known, name)):
+            raise FeatureError(f"{rule}; {name!r} is not one. {nearest_hint(name, known)}")
         chosen.update(below)
     return sorted(chosen)
+
+
+def paths_below(known: Iterable[str], name: str) -> list[str]:
+    """Return the known paths that are `name` or are below it, in their order.
+
+    Example:
+        >>> paths_below(["a/b", "a/c", "ab"], "a")
+        ['a/b', 'a/c']
+    """
+    return [path for path in known if path == name or path.startswith(f"{name}/")]

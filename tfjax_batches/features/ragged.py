@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features whose sizes differ from example to example, as they stand in host batches.
+"""Features whose sizes differ from example to example.
 
-On the host such a feature is `object[n]`, one read-only array per example:
+In a `tf.data.Dataset` such a feature is a `tf.RaggedTensor`. In a host batch it is `object[n]`, a
+read-only array per example:
 
 * any size, `[h, w, 3]` or `[count, 4]`: a plain array of the example's own shape;
 * a sequence of sequences: `object[count]`, again of arrays;
-* a padding row: an array of no element.
+* a padding row: an empty array.
 
-Strings are bytes. In a `tf.data.Dataset` the same feature is a `tf.RaggedTensor`.
+Strings are bytes.
 """
 
 import dataclasses
@@ -25,12 +26,18 @@ Array = npt.NDArray[np.generic]
 
 
 def length_path(path: str) -> str:
-    """Return where the lengths of a padded feature stand."""
+    """Return the path of the lengths of a padded feature."""
     return f"{path}_length"
 
 
 def padded_specs(path: str, spec: FeatureSpec, length: int) -> dict[str, FeatureSpec]:
-    """Return the specs, by path, of what `pad_rows` makes of a feature of that spec."""
+    """Return the specs by path of what `pad_rows` returns.
+
+    Args:
+        path: Path of the feature.
+        spec: Its spec before padding.
+        length: The length that it gets.
+    """
     return {
         path: dataclasses.replace(spec, shape=(length, *spec.shape[1:]), nested_sequences=0),
         length_path(path): FeatureSpec(shape=(), dtype=np.dtype(np.int32)),
@@ -38,9 +45,15 @@ def padded_specs(path: str, spec: FeatureSpec, length: int) -> dict[str, Feature
 
 
 def pad_rows(path: str, value: tf.RaggedTensor, length: int) -> dict[str, tf.Tensor]:
-    """Return [n, length, ...] and the lengths before, int32[n], by path.
+    """Return a feature with one length, and its lengths before.
 
-    Rows that are longer are cut, shorter ones filled with zeros or empty strings.
+    Args:
+        path: Path of the feature.
+        value: Its values, ragged in the first dim of an example only.
+        length: Longer rows are cut to it, shorter ones filled with zeros or empty strings.
+
+    Returns:
+        By path: the values [n, length, ...] and the lengths before, int32[n].
     """
     sizes = value.shape[2:].as_list()
     return {
@@ -50,16 +63,16 @@ def pad_rows(path: str, value: tf.RaggedTensor, length: int) -> dict[str, tf.Ten
 
 
 def empty_rows(value: tf.RaggedTensor, mask: tf.Tensor) -> tf.RaggedTensor:
-    """Return `value` with nothing in the rows where `mask`, bool[n], is False."""
+    """Return `value` with empty rows where `mask`, bool[n], is False."""
     lengths = value.row_lengths() * tf.cast(mask, tf.int64)
     kept = tf.ragged.boolean_mask(value, mask).values
     return tf.RaggedTensor.from_row_lengths(kept, lengths, validate=False)
 
 
 def split_parts(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a batch with each ragged tensor as its dense parts, which NumPy can hold.
+    """Return a batch with each ragged tensor as a tuple of dense tensors, which NumPy can hold.
 
-    The parts are the flat values and the row splits from the outermost on.
+    The tuple has the flat values, then the row splits, outermost first.
     """
     return {
         path: (value.flat_values, *value.nested_row_splits)
@@ -70,11 +83,11 @@ def split_parts(batch: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def join_parts(parts: Sequence[Array], spec: FeatureSpec) -> npt.NDArray[np.object_]:
-    """Return `object[n]`, one array per example, from what `split_parts` made of a feature.
+    """Return a ragged feature as one array per example, `object[n]`.
 
     Args:
-        parts: Flat values and row splits.
-        spec: Of the feature; a size of None is found in the splits.
+        parts: The feature as `split_parts` returns it.
+        spec: Its spec.
     """
     values, outer, *inner = parts
     return _stack_objects(
@@ -93,7 +106,7 @@ def _cut(
     nested_sequences: int,
     shape: Sequence[int | None],
 ) -> Array:
-    """Return elements start to stop of the outermost of `splits`, as an array of that `shape`."""
+    """Return elements `start` to `stop` of the outermost of `splits`, an array of `shape`."""
     if not splits:
         return values[start:stop]
     bounds = splits[0][start : stop + 1].tolist()
@@ -106,8 +119,7 @@ def _cut(
                 for a, b in itertools.pairwise(bounds)
             ]
         )
-    # All elements have one size: a plain array, of which the sizes that are known stay so even
-    # where it holds nothing.
+    # All elements have one size, so this is a plain array; if it is empty, known sizes still hold.
     size = sizes.pop() if sizes else inner_shape[0] or 0
     flat = _cut(values, deeper, bounds[0], bounds[-1], 0, inner_shape)
     return flat.reshape(stop - start, size, *flat.shape[1:])
@@ -115,8 +127,8 @@ def _cut(
 
 def _stack_objects(arrays: Sequence[Array]) -> npt.NDArray[np.object_]:
     stacked = np.empty(len(arrays), object)
-    # Not at once: of arrays that happen to have one shape NumPy makes one array.
-    for place, array in enumerate(arrays):
-        stacked[place] = array
+    # One by one: NumPy would join arrays that happen to have the same shape.
+    for index, array in enumerate(arrays):
+        stacked[index] = array
     stacked.setflags(write=False)
     return stacked

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all processes must agree on before they load parts of one batch.
 
-The one place that talks to other processes, always on the caller's thread: in `build`, and in
-`check_replicas`, which users call.
+The only place that talks to other processes, always on the caller's thread: in `build` and in
+`check_replicas`.
 """
 
 import json
@@ -58,6 +58,20 @@ def run_together(action: Callable[[], T]) -> T:
     return results[0]
 
 
+def run_in_turns(action: Callable[[], T]) -> T:
+    """Run `action` on process 0, then on all others; where it fails on any, raise on all.
+
+    What process 0 leaves on a disk, the others may find there.
+
+    Raises:
+        AgreementError: As for `run_together`.
+    """
+    results: list[T] = []
+    for is_turn in (jax.process_index() == 0, jax.process_index() != 0):
+        gather(lambda is_turn=is_turn: results.append(action()) if is_turn else None)  # type: ignore[misc]
+    return results[0]
+
+
 def gather(action: Callable[[], Any]) -> list[Any]:
     """Run `action` on every process and return the JSON values of all, by process index.
 
@@ -78,8 +92,8 @@ def gather(action: Callable[[], Any]) -> list[Any]:
     if failed:
         listed = "\n".join(f"  process {index}: {report}" for index, report in failed.items())
         raise AgreementError(
-            f"All processes go on or none does; it went well on process {jax.process_index()}, "
-            f"but not on these:\n{listed}\nMend it there and start again."
+            f"All processes build or none does; process {jax.process_index()} succeeded, these "
+            f"failed:\n{listed}\nFix the error there and start all processes again."
         )
     return [value for _, value in replies]
 
@@ -103,8 +117,7 @@ def check_agreement(facts: Facts) -> None:
         raise AgreementError(
             "All processes load parts of one batch, so their configs and datasets are equal; "
             "these fields are not:\n" + "\n".join(f"  {line}" for line in differences) + "\n"
-            "Start all processes with the same config, the same keep and transforms, and the same "
-            "prepared dataset."
+            "Start all processes with the same config, filter, transforms and prepared dataset."
         )
 
 
@@ -113,7 +126,7 @@ def _difference(field: str, values: list[str]) -> str | None:
     if len(counts) == 1:
         return None
     (common, most), (_, second) = counts.most_common(2)
-    if most == second:  # no majority: nobody is the odd one
+    if most == second:  # no majority
         each = "; ".join(f"process {i} has {_cut(value)}" for i, value in enumerate(values))
         return f"{field}: {each}"
     odd = "; ".join(f"process {i} has {_cut(v)}" for i, v in enumerate(values) if v != common)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`dry_run`: the loader of a process of machines that one does not have."""
+"""`dry_run`: the loader that a process of other machines would have."""
 
 import numbers
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 from tfjax_batches.config.batch_config import BatchConfig, config_from
 from tfjax_batches.errors import ConfigError, LayoutError
-from tfjax_batches.loading.building import hide_accelerators_from_tensorflow, make_loader
+from tfjax_batches.loading.accelerators import hide_accelerators_from_tensorflow
 from tfjax_batches.loading.loader import BatchLoader
+from tfjax_batches.loading.wiring import Placement, make_loader, open_run
 from tfjax_batches.pipeline.filter_scan import find_selection
 from tfjax_batches.planning.layout import BatchLayout
-from tfjax_batches.planning.partition_spec import Spec
 from tfjax_batches.preprocess.filter import FilterExamples, check_filter
 from tfjax_batches.preprocess.transforms import Transform
+from tfjax_batches.reading.dataset import open_builder
 from tfjax_batches.reading.prepare import prepare, reopen
-from tfjax_batches.reading.split import open_builder
 from tfjax_batches.text.formatting import count_text
 
 
@@ -33,23 +33,26 @@ def dry_run(
 ) -> BatchLoader:
     """Return the loader that a process of `layout` would have, from the dataset's metadata.
 
-    No record is read, but by `filter`, and no device is asked for. `describe()`, `element_spec`
-    (its shardings are on an `AbstractMesh`, which `jax.jit(f).trace` takes), `num_steps` and
-    `plan_step` are those of the real run; `host_batches()` and `dataset()` read what that process
-    would. There are no devices to place batches on, so it cannot be iterated over.
+    Reads records only for `filter`, and asks for no device. `describe()`, `element_spec` (its
+    shardings are on an `AbstractMesh`, which `jax.jit(f).trace` takes), `num_steps` and
+    `plan_step` are those of the real run. `host_batches()` and `dataset()` read what that process
+    would. It cannot be iterated over: there are no devices to place batches on.
 
     Args:
         config: A `BatchConfig`, or a dataset (name, folder or builder).
         layout: The machines, as `BatchLayout.simulate` gives them.
         process_index: The process whose rows are read.
         transforms: As for `build`.
-        filter: As for `build`; it reads the split, unless what it keeps is known from before.
-        **fields: Fields of `BatchConfig`. `global_batch_size` is that of the layout, and need not
-            be given.
+        filter: As for `build`; it reads the split, unless an earlier run saved the result.
+        **fields: Fields of `BatchConfig`. `global_batch_size` is that of the layout, and may be
+            left out.
+
+    Returns:
+        The loader of that process.
 
     Raises:
-        ConfigError: A field is wrong, or the batch size is not that of the layout; or that is no
-            `BatchLayout`.
+        ConfigError: A field is wrong, or the batch size differs from that of the layout; or
+            `layout` is no `BatchLayout`.
         LayoutError: There is no such process, or it owns no device; or a spec does not fit its
             feature.
         BatchesError: As for `build`.
@@ -61,10 +64,10 @@ def dry_run(
     """
     _check_machines(layout, process_index)
     rows = layout.global_batch_size
-    stated = fields.get("global_batch_size", getattr(config, "global_batch_size", 0))
-    if stated not in (0, rows):
+    given = fields.get("global_batch_size", getattr(config, "global_batch_size", 0))
+    if given not in (0, rows):
         raise ConfigError(
-            f"A dry run has the batch size of its layout, {rows}; got global_batch_size={stated}. "
+            f"A dry run has the batch size of its layout, {rows}; got global_batch_size={given}. "
             "Leave it out, or make the layout with it."
         )
     checked = config_from(config, {**fields, "global_batch_size": rows}, "dry_run")
@@ -74,19 +77,9 @@ def dry_run(
     if checked.prepare:
         prepare(builder)
         builder = reopen(builder)
-    mesh = _abstract_mesh(layout)
-    loader, source = make_loader(
-        checked,
-        builder,
-        layout,
-        int(process_index),
-        _on(mesh, layout.spec),
-        {feature: _on(mesh, spec) for feature, spec in layout.feature_specs},
-        transforms,
-    )
-    return (
-        loader if chosen is None else loader.keeping(find_selection(chosen, source, loader._reader))
-    )
+    run = open_run(checked, _place(layout, int(process_index)), builder, transforms)
+    selection = None if chosen is None else find_selection(chosen, run.split, run.reader)
+    return make_loader(run, selection)
 
 
 def _check_machines(layout: object, process_index: object) -> None:
@@ -100,15 +93,20 @@ def _check_machines(layout: object, process_index: object) -> None:
     count = layout.process_count
     if not 0 <= int(process_index) < count:
         raise LayoutError(
-            f"A layout of {count_text(count, 'process', 'processes')} has those of "
-            f"0 <= process < {count}; got process {process_index}. Name one of them."
+            f"A layout of {count_text(count, 'process', 'processes')} has 0 <= process < {count}; "
+            f"got process {process_index}. Name one of them."
         )
 
 
-def _abstract_mesh(layout: BatchLayout) -> AbstractMesh:
+def _place(layout: BatchLayout, process_index: int) -> Placement:
     names, sizes = zip(*layout.mesh_shape, strict=True) if layout.mesh_shape else ((), ())
-    return AbstractMesh(sizes, names)
-
-
-def _on(mesh: AbstractMesh, spec: Spec) -> NamedSharding:
-    return NamedSharding(mesh, PartitionSpec(*spec))
+    mesh = AbstractMesh(sizes, names)
+    return Placement(
+        layout=layout,
+        process_index=process_index,
+        sharding=NamedSharding(mesh, PartitionSpec(*layout.spec)),
+        feature_shardings={
+            feature: NamedSharding(mesh, PartitionSpec(*spec))
+            for feature, spec in layout.feature_specs
+        },
+    )

@@ -3,110 +3,130 @@
 
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+from absl import logging
 
 from tfjax_batches.errors import BatchesError
 from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.ragged import join_parts, split_parts
-
-MakeDataset = Callable[[tf.Variable, int, bool], tf.data.Dataset]
-"""Takes a variable that ends the dataset once True, the first step, and whether each step is made
-by itself. An element holds the rows of one step or of several."""
+from tfjax_batches.pipeline.diagnose import FAILURES
+from tfjax_batches.pipeline.groups import GroupSizes
 
 HostBatch = Mapping[str, npt.NDArray[np.generic]]
+"""Path → array [process_batch, ...] of one step, on the host."""
+
+
+class StepSource(Protocol):
+    """What makes the batches; a `HostPipeline`."""
+
+    @property
+    def group_sizes(self) -> GroupSizes:
+        """How the rows of steps are cut."""
+
+    @property
+    def host_specs(self) -> Mapping[str, FeatureSpec]:
+        """The spec, per row, of each entry that stays on the host."""
+
+    def read_steps(
+        self, start_step: int, *, steps: int = 1, stopped: tf.Variable | None = None
+    ) -> tf.data.Dataset:
+        """Return a dataset from a step on, with the rows of up to `steps` steps an element."""
+
+    def explain(self, step: int) -> BatchesError | None:
+        """Return the error that explains why a step failed, or None."""
 
 
 class HostBatches(Iterator[HostBatch]):
     """Read-only views of memory that TensorFlow hands over and never writes again.
 
+    One element of the dataset may hold several small steps. After a failure as many steps are read
+    one by one, so that those before the failed step are delivered, and so that an error which
+    passes ends nothing.
+
     Args:
-        make_dataset: Makes the dataset.
+        pipeline: Makes the batches.
         start_step: First step to deliver.
-        num_rows: Rows of a step on this process.
-        explain: Returns what is wrong with the records of a step that failed, or with what is made
-            of them; None: nothing.
-        ragged: Spec of each ragged entry, by path; it becomes an array of arrays.
 
     Attributes:
         step: Index of the next batch.
     """
 
-    def __init__(
-        self,
-        make_dataset: MakeDataset,
-        start_step: int,
-        num_rows: int,
-        explain: Callable[[int], BatchesError | None],
-        ragged: Mapping[str, FeatureSpec],
-    ) -> None:
+    def __init__(self, pipeline: StepSource, start_step: int) -> None:
         # TensorFlow has no public way to interrupt `next`, so the pipeline looks at this itself.
         with tf.device("CPU"):
             self._stopped = tf.Variable(False, trainable=False)
-        self._make_dataset = make_dataset
-        self._num_rows = num_rows
-        self._explain = explain
-        self._ragged = ragged
-        self._one_by_one = False
-        self._blocks = self._open(start_step)
+        self._pipeline = pipeline
+        self._sizes = pipeline.group_sizes
+        self._ragged = {p: spec for p, spec in pipeline.host_specs.items() if not spec.is_fixed}
         self._waiting: deque[HostBatch] = deque()
+        self._retry_end: int | None = None  # up to this step, steps are read one by one
         self.step = start_step
+        self._elements = self._open(self._sizes.steps)
 
     def __next__(self) -> HostBatch:
         """Return the arrays of the next step.
 
         Raises:
-            RecordError: A record of the step cannot be read or decoded; it is named.
-            TransformError: A transform fails on an example; both are named.
+            RecordError: A record of the step cannot be read or decoded; the error names it.
+            TransformError: A transform fails on an example; the error names both.
             tf.errors.OpError: The step failed for another reason.
         """
         if not self._waiting:
-            try:
-                block = self._next_block()
-            # TensorFlow quotes the bytes of a bad record in its message, and fails to make text of
-            # it.
-            except (tf.errors.OpError, UnicodeDecodeError) as error:
-                if not self._one_by_one:
-                    # The step that failed may be a later one that was made along with this one.
-                    self._one_by_one = True
-                    self._blocks = self._open(self.step)
-                    return next(self)
-                if (cause := self._explain(self.step)) is None:
-                    error.add_note(f"This is step {self.step} of the loader.")
-                    raise
-                raise cause from error
-            self._waiting.extend(self._cut(block))
+            self._waiting.extend(self._cut(self._next_element()))
         self.step += 1
         return self._waiting.popleft()
-
-    def _cut(self, block: HostBatch) -> Iterator[HostBatch]:
-        """Yield the steps of a block."""
-        num_rows = self._num_rows
-        for start in range(0, len(next(iter(block.values()))), num_rows):
-            yield {path: array[start : start + num_rows] for path, array in block.items()}
-
-    def _open(self, step: int) -> Iterator[Mapping[str, Any]]:
-        dataset = self._make_dataset(self._stopped, step, self._one_by_one)
-        if self._ragged:
-            dataset = dataset.map(split_parts)
-        return iter(dataset.as_numpy_iterator())
-
-    def _next_block(self) -> HostBatch:
-        try:
-            block: Mapping[str, Any] = next(self._blocks)
-        except BaseException as error:
-            # It is over, but the threads of tf.data would read on, and keep the interpreter from
-            # its end, as long as anything holds the iterator: the frames of a traceback do.
-            self._blocks = iter(())
-            traceback.clear_frames(error.__traceback__)
-            raise
-        joined = {path: join_parts(block[path], spec) for path, spec in self._ragged.items()}
-        return {**block, **joined}
 
     def stop(self) -> None:
         """Make a `next` in progress, in whatever thread, return without reading on."""
         self._stopped.assign(True)
+
+    def _next_element(self) -> HostBatch:
+        if self._retry_end is not None and self.step >= self._retry_end:
+            self._retry_end = None
+            self._elements = self._open(self._sizes.steps)
+        try:
+            return self._take()
+        except FAILURES as error:
+            if self._retry_end is None:
+                logging.warning(
+                    "tfjax_batches: reading step %d failed (%s); it is read once more.",
+                    self.step,
+                    type(error).__name__,
+                )
+                self._retry_end = self.step + self._sizes.steps
+                self._elements = self._open(1)
+                return self._next_element()
+            if (cause := self._pipeline.explain(self.step)) is None:
+                error.add_note(f"This is step {self.step} of the loader.")
+                raise
+            raise cause from error
+
+    def _open(self, steps: int) -> Iterator[Mapping[str, Any]]:
+        """Return an iterator from the present step on, over so many steps an element."""
+        dataset = self._pipeline.read_steps(self.step, steps=steps, stopped=self._stopped)
+        if self._ragged:
+            dataset = dataset.map(split_parts)
+        return iter(dataset.as_numpy_iterator())
+
+    def _take(self) -> HostBatch:
+        try:
+            element: Mapping[str, Any] = next(self._elements)
+        except BaseException as error:
+            # The iteration is over, but the threads of tf.data would read on, and keep the
+            # interpreter from its end, while anything holds it: the frames of a traceback do.
+            self._elements = iter(())
+            traceback.clear_frames(error.__traceback__)
+            raise
+        joined = {path: join_parts(element[path], spec) for path, spec in self._ragged.items()}
+        return {**element, **joined}
+
+    def _cut(self, element: HostBatch) -> Iterator[HostBatch]:
+        """Yield the steps of an element."""
+        rows = self._sizes.rows
+        for start in range(0, len(next(iter(element.values()))), rows):
+            yield {path: array[start : start + rows] for path, array in element.items()}

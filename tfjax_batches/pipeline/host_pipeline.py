@@ -1,228 +1,276 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tf.data pipeline: plan → records → features → process-local batches.
+"""The host batches of one process, as one value: plan, rows, reader, decoder, transforms.
 
-One Python call plans and reads a group of rows, one TensorFlow function parses and decodes it.
+One Python call plans and reads a group of rows, one TensorFlow function decodes and transforms it.
 Groups come out in order.
 """
 
 import dataclasses
-from collections.abc import Collection, Mapping
-from typing import Protocol
+import functools
+import numbers
+from collections.abc import Iterator, Mapping
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from tfjax_batches.config.batch_config import BatchConfig
-from tfjax_batches.errors import FeatureError
+from tfjax_batches.errors import BatchesError, ConfigError, RecordError, TransformError
 from tfjax_batches.features.feature_spec import FeatureSpec
-from tfjax_batches.features.paths import HOST, ID, MASK, RESERVED
-from tfjax_batches.features.ragged import empty_rows
-from tfjax_batches.features.rows import UNROLL_LIMIT
-from tfjax_batches.pipeline.groups import GroupSizes, PlannedReader, plan_group_sizes
+from tfjax_batches.features.rows import GroupFeatures
+from tfjax_batches.pipeline.diagnose import find_bad_record, find_failure
+from tfjax_batches.pipeline.group_function import GroupFunction
+from tfjax_batches.pipeline.groups import GroupSizes, plan_group_sizes
+from tfjax_batches.pipeline.host_batches import HostBatches
+from tfjax_batches.pipeline.planned_reader import PlannedReader
+from tfjax_batches.pipeline.preview import preview_stages
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.planning.plan import PADDING, BatchPlan
-from tfjax_batches.planning.policies import Remainder
+from tfjax_batches.planning.plan import BatchPlan, StepPlan
+from tfjax_batches.planning.seeds import Int32Array
+from tfjax_batches.preprocess.chain import Chain
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.formats import RecordReader
 
-_ENDLESS = 2**40  # steps; even times the groups of a step they fit an int64
-
-GroupFeatures = dict[str, tf.Tensor | tf.RaggedTensor]
+_ENDLESS = 2**40  # steps; times the groups of a step they still fit an int64
 
 
-class GroupTransform(Protocol):
-    """What happens to the decoded features of a group."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """What changes speed and memory of reading, and no value; fields as in `BatchConfig`."""
 
-    @property
-    def maps_each_example(self) -> bool:
-        """Whether it works on one example after the other."""
+    group_size: int | None = None
+    num_parallel_calls: int | None = None
+    threadpool_size: int | None = None
+    ram_budget_bytes: int | None = None
 
-    @property
-    def row_multiple(self) -> int:
-        """What the rows of a group must be a multiple of."""
-
-    @property
-    def seed_places(self) -> tuple[int, ...]:
-        """Places of its parts that take a seed."""
-
-    def __call__(self, features: GroupFeatures, seeds: tf.Tensor) -> GroupFeatures:
-        """Return features by path, from those before and seeds int32[n, places, 2]."""
+    @classmethod
+    def from_config(cls, config: BatchConfig) -> "ReadOptions":
+        """Return the options that a config holds."""
+        return cls(**{field.name: getattr(config, field.name) for field in dataclasses.fields(cls)})
 
 
-def batch_specs(
-    config: BatchConfig,
-    features: Mapping[str, FeatureSpec],
-    host_paths: Collection[str],
-    num_in_split: int,
-) -> dict[str, FeatureSpec]:
-    """Return the spec per row of each entry of a batch, by path, sorted.
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class HostPipeline:
+    """All host batches of one process, each a function of its step.
 
-    Raises:
-        FeatureError: The dataset has a feature of a name that batches use themselves.
-    """
-    if taken := [path for path in features if path.split("/")[0] in RESERVED]:
-        raise FeatureError(
-            f"Batches use the names {', '.join(RESERVED)} themselves; the dataset has "
-            f"{', '.join(taken)}. Leave these out with features=(…)."
-        )
-    specs = {_batch_path(path, host_paths): spec for path, spec in features.items()}
-    if config.with_ids:
-        specs[ID] = FeatureSpec(shape=(), dtype=_id_dtype(num_in_split))
-    if config.remainder is Remainder.PAD:
-        specs[MASK] = FeatureSpec(shape=(), dtype=np.dtype(bool))
-    return dict(sorted(specs.items()))
-
-
-def build_dataset(
-    config: BatchConfig,
-    plan: BatchPlan,
-    rows: Int64Array,
-    reader: RecordReader,
-    decoder: Decoder,
-    transform: GroupTransform,
-    host_paths: Collection[str],
-    start_step: int = 0,
-    stopped: tf.Variable | None = None,
-    *,
-    one_by_one: bool = False,
-    in_blocks: bool = False,
-) -> tf.data.Dataset:
-    """Return a `tf.data.Dataset` of the process-local batches from `start_step` on.
-
-    Its elements are flat dicts, path → tensor [process_batch, ...]. Padding rows are zeros,
-    empty where ragged, and -1 in `_id`. Features that stay on the host lie below `_host`.
-
-    Args:
-        config: A checked config.
+    Attributes:
         plan: The order of the run.
-        rows: int64[process_batch], the rows that this process holds.
+        rows: int64[process_batch], the rows that this process holds, rising.
         reader: Access to the split's records.
-        decoder: What turns records into features.
-        transform: Applied to the decoded features of each group.
-        host_paths: Paths of the features that stay on the host.
-        start_step: First step to deliver.
-        stopped: Ends the dataset, once True. None: nobody wants to.
-        one_by_one: Make each step by itself, so that a step that fails takes no other with it.
-        in_blocks: Leave the steps of a group together, [steps · process_batch, ...]: for small
-            batches, handing each over costs more than the rest.
+        group: What becomes of the records of a group.
+        process_index: This process, named in errors.
+        options: What changes speed and memory.
     """
-    sizes = plan_group_sizes(
-        len(rows),
-        reader.mean_record_bytes(),
-        most_rows=UNROLL_LIMIT
-        if decoder.maps_each_example or transform.maps_each_example
-        else _ENDLESS,
-        group_size=config.group_size,
-        row_multiple=transform.row_multiple,
-    )
-    single = dataclasses.replace(sizes, steps=1)
-    if one_by_one:
-        sizes = single
-    endless = start_step + sizes.steps * _ENDLESS
-    stop_step = endless if plan.num_steps is None else plan.num_steps
 
-    def make(sizes: GroupSizes, first: int, stop: int) -> tf.data.Dataset:
-        read_group = PlannedReader(plan, rows, reader, sizes, transform.seed_places)
-        group_rows = sizes.steps * sizes.group_rows if sizes.is_uniform else None
+    plan: BatchPlan
+    rows: Int64Array
+    reader: RecordReader
+    group: GroupFunction
+    process_index: int
+    options: ReadOptions = dataclasses.field(default_factory=ReadOptions)
 
-        # What users wrote in Python is a graph by now; errors of ours would come as AutoGraph's.
-        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-        def to_features(group: tf.Tensor) -> GroupFeatures:
-            records, examples, seeds = _read(read_group, sizes, group, group_rows)
-            seeds.set_shape([group_rows, len(transform.seed_places), 2])
-            features = transform(decoder.decode(records), seeds)
-            features = _finish(config, features, examples, plan.num_in_split)
-            return {_batch_path(path, host_paths): value for path, value in features.items()}
+    @property
+    def decoder(self) -> Decoder:
+        """What makes features of records."""
+        return self.group.decoder
 
-        groups = tf.data.Dataset.range(first * sizes.count, stop * sizes.count, sizes.steps)
-        if stopped is not None:
-            # An end in order: an error, raised by the reader, would be told on stderr.
-            groups = groups.take_while(lambda _: tf.logical_not(stopped))
-        groups = groups.map(
-            to_features,
-            num_parallel_calls=config.num_parallel_calls or tf.data.AUTOTUNE,
-            deterministic=True,
+    @property
+    def chain(self) -> Chain:
+        """The transforms."""
+        return self.group.chain
+
+    @property
+    def device_specs(self) -> Mapping[str, FeatureSpec]:
+        """The spec, per row, of each entry of a batch that goes to the devices, by path."""
+        return self.group.device_specs
+
+    @property
+    def host_specs(self) -> Mapping[str, FeatureSpec]:
+        """The spec, per row, of each entry below `_host`, by path."""
+        return self.group.host_specs
+
+    @functools.cached_property
+    def group_sizes(self) -> GroupSizes:
+        """How the rows of steps are cut; finds the records of the split.
+
+        Raises:
+            RecordError: A file is missing, or does not hold its records.
+        """
+        self.reader.open()
+        return plan_group_sizes(
+            len(self.rows),
+            self.reader.mean_record_bytes(),
+            group_size=self.options.group_size,
+            row_multiple=self.chain.row_multiple,
+            maps_each_example=self.decoder.maps_each_example or self.chain.maps_each_example,
         )
-        return groups if in_blocks and sizes.count == 1 else _to_batches(groups, sizes)
 
-    # The last steps may be too few for a group of several.
-    edge = stop_step - (stop_step - start_step) % sizes.steps
-    if edge == start_step:
-        dataset = make(single, start_step, stop_step)
-    elif edge == stop_step:
-        dataset = make(sizes, start_step, stop_step)
-    else:
-        dataset = make(sizes, start_step, edge).concatenate(make(single, edge, stop_step))
-    return dataset.prefetch(1).with_options(_options(config))
+    def dataset(self, start_step: int = 0) -> tf.data.Dataset:
+        """Return the host batches from a step on.
 
+        Args:
+            start_step: 0 <= start_step <= num_steps.
 
-def _read(
-    read_group: PlannedReader, sizes: GroupSizes, group: tf.Tensor, group_rows: int | None
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Return records, examples and seeds of a group, from its number."""
-    records, examples, seeds = tf.numpy_function(
-        read_group,
-        [group // sizes.count, group % sizes.count],
-        [tf.string, tf.int64, tf.int32],
-    )
-    for value in (records, examples):
-        value.set_shape([group_rows])
-    return records, examples, seeds
+        Returns:
+            A `tf.data.Dataset` of flat dicts, path → tensor [process_batch, ...]. Padding rows are
+            zeros, empty where ragged, and -1 in `_id`.
 
+        Raises:
+            IndexError: There is no such step.
+            RecordError: A file is missing, or does not hold its records.
+        """
+        return self.read_steps(start_step)
 
-def _to_batches(groups: tf.data.Dataset, sizes: GroupSizes) -> tf.data.Dataset:
-    """Join groups that are parts of a step; cut those of several."""
-    if sizes.count > 1:
-        return groups.rebatch(sizes.rows, drop_remainder=True)
-    if sizes.steps == 1:
-        return groups
+    def read_steps(
+        self, start_step: int, *, steps: int = 1, stopped: tf.Variable | None = None
+    ) -> tf.data.Dataset:
+        """Return a dataset from a step on, with the rows of up to `steps` steps in each element.
 
-    def cut(features: GroupFeatures) -> GroupFeatures:
+        Args:
+            start_step: 0 <= start_step <= num_steps.
+            steps: Steps of an element, those of `group_sizes` or 1. The last elements hold one step
+                each, where too few are left.
+            stopped: Ends the dataset once it is True. None: nothing does.
+        """
+        stop_step = self.plan.num_steps
+        if start_step < 0 or (stop_step is not None and start_step > stop_step):
+            raise IndexError(
+                f"start_step lies in 0 <= start_step <= {stop_step}; got {start_step}."
+            )
+        if stop_step is None:
+            stop_step = start_step + steps * _ENDLESS
+        edge = stop_step - (stop_step - start_step) % steps
+        if edge == start_step:
+            steps, edge = 1, stop_step
+        dataset = self._groups(steps, start_step, edge, stopped)
+        if edge < stop_step:
+            dataset = dataset.concatenate(self._groups(1, edge, stop_step, stopped))
+        if self.group_sizes.groups_per_step > 1:
+            dataset = dataset.rebatch(self.group_sizes.rows, drop_remainder=True)
+        return dataset.prefetch(1).with_options(self._options())
+
+    def host_batches(self, start_step: int = 0) -> HostBatches:
+        """Return an iterator over the host batches from a step on, as flat dicts of NumPy arrays.
+
+        Args:
+            start_step: 0 <= start_step <= num_steps.
+
+        Raises:
+            IndexError: There is no such step.
+            RecordError: A file is missing, or does not hold its records.
+        """
+        return HostBatches(self, start_step)
+
+    def explain(self, step: int) -> BatchesError | None:
+        """Return the error that explains why a step failed, or None where no cause is found."""
+        return self._explain(self.plan.plan_rows(step, self.rows), step)
+
+    def preview(self, n: int) -> dict[str, dict[str, npt.NDArray[np.generic]]]:
+        """Return the first examples of the run, decoded and after each transform.
+
+        Args:
+            n: Examples, 1 <= n <= those of an epoch.
+
+        Returns:
+            Stage → path → NumPy array [n, ...]; see `BatchLoader.preview`.
+
+        Raises:
+            ConfigError: `n` is out of bounds.
+            RecordError: A record cannot be read or decoded.
+            TransformError: A transform fails on one of the examples.
+        """
+        most = min(self.plan.epoch_length, self.plan.num_examples)
+        if isinstance(n, bool) or not isinstance(n, numbers.Integral) or not 1 <= n <= most:
+            raise ConfigError(
+                f"preview(n) shows examples of the first epoch, 1 <= n <= {most}; got {n!r}. "
+                "Ask for fewer, or iterate."
+            )
+        # Rows that a transform mixes come together, also where only some of them are shown.
+        count = -(-n // self.chain.row_multiple) * self.chain.row_multiple
+        step_plan = self.plan.plan_rows(0, np.arange(count))
+        reader = self._planned_reader(GroupSizes(rows=count, group_rows=count))
+        try:
+            records = reader.read(step_plan.examples)
+            seeds = reader.seeds(step_plan.examples, step_plan.epochs)
+            stages = preview_stages(self.decoder, self.chain, records, seeds)
+        except tf.errors.OpError as error:
+            if (cause := self._explain(step_plan, 0)) is None:
+                raise
+            raise cause from error
         return {
-            path: tf.RaggedTensor.from_uniform_row_length(value, sizes.rows)
-            if isinstance(value, tf.RaggedTensor)
-            else tf.reshape(value, [sizes.steps, sizes.rows, *value.shape[1:]])
-            for path, value in features.items()
+            stage: {path: values[:n] for path, values in features.items()}
+            for stage, features in stages.items()
         }
 
-    return groups.map(cut).unbatch()
+    def _explain(self, step_plan: StepPlan, step: int) -> BatchesError | None:
+        where = f"(Step {step} on process {self.process_index}.)"
+        examples = step_plan.examples[step_plan.mask]
+        if bad := find_bad_record(examples, self.reader, self.decoder):
+            return RecordError(f"{bad} {where}")
+        functions = {each.label: each for each in self.chain.transforms}
+        failure = find_failure(functions, self.decoder, self._read_alone(step_plan))
+        if failure is None:
+            return None
+        stored = "; ".join(self.reader.describe(e) for e in failure.examples.tolist() if e >= 0)
+        return TransformError(
+            f"A transform returns features for every example; {failure.label} fails on {stored}: "
+            f"{failure.reason} Correct the transform, or leave the example out with a split or "
+            f"with filter=tjb.FilterExamples(…). {where}"
+        )
 
+    def _read_alone(
+        self, step_plan: StepPlan
+    ) -> Iterator[tuple[Int64Array, npt.NDArray[np.object_], Int32Array]]:
+        """Yield examples, records and seeds of the rows that belong together, few at a time."""
+        reader = self._planned_reader(GroupSizes(rows=1, group_rows=1))
+        multiple = self.chain.row_multiple
+        for start in range(0, len(step_plan.rows), multiple):
+            rows = slice(start, start + multiple)
+            examples = step_plan.examples[rows]
+            if step_plan.mask[rows].any():
+                seeds = reader.seeds(examples, step_plan.epochs[rows])
+                yield examples, reader.read(examples), seeds
 
-def _finish(
-    config: BatchConfig, features: GroupFeatures, examples: tf.Tensor, num_in_split: int
-) -> GroupFeatures:
-    """Zero the padding rows and add `_mask` and `_id`."""
-    if config.remainder is Remainder.PAD:
-        mask = examples != PADDING
-        features = {path: _zero_padding(value, mask) for path, value in features.items()}
-        features[MASK] = mask
-    if config.with_ids:
-        features[ID] = tf.cast(examples, _id_dtype(num_in_split))
-    return features
+    def _planned_reader(self, sizes: GroupSizes) -> PlannedReader:
+        return PlannedReader(self.plan, self.rows, self.reader, sizes, self.chain.seed_places)
 
+    def _groups(
+        self, steps: int, start_step: int, stop_step: int, stopped: tf.Variable | None
+    ) -> tf.data.Dataset:
+        """Return the groups of `steps` steps each, or the parts of each step, in order."""
+        sizes = dataclasses.replace(self.group_sizes, steps=steps)
+        rows, per_step = sizes.static_rows, sizes.groups_per_step
+        read_group = self._planned_reader(sizes)
+        apply = self.group.trace(rows)
 
-def _batch_path(path: str, host_paths: Collection[str]) -> str:
-    return f"{HOST}/{path}" if path in host_paths else path
+        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+        def make_group(number: tf.Tensor) -> GroupFeatures:
+            records, examples, seeds = tf.numpy_function(
+                read_group,
+                [number // per_step, number % per_step],
+                [tf.string, tf.int64, tf.int32],
+            )
+            records.set_shape([rows])
+            examples.set_shape([rows])
+            seeds.set_shape([rows, len(self.chain.seed_places), 2])
+            features: GroupFeatures = apply(records, examples, seeds)
+            return features
 
+        groups = tf.data.Dataset.range(start_step * per_step, stop_step * per_step, steps)
+        if stopped is not None:
+            # An orderly end: TensorFlow would print an error of the reader to stderr.
+            groups = groups.take_while(lambda _: tf.logical_not(stopped))
+        return groups.map(
+            make_group,
+            num_parallel_calls=self.options.num_parallel_calls or tf.data.AUTOTUNE,
+            deterministic=True,
+        )
 
-def _zero_padding(
-    value: tf.Tensor | tf.RaggedTensor, mask: tf.Tensor
-) -> tf.Tensor | tf.RaggedTensor:
-    if isinstance(value, tf.RaggedTensor):
-        return empty_rows(value, mask)
-    mask = tf.reshape(mask, [-1] + [1] * (value.shape.rank - 1))
-    return tf.where(mask, value, tf.zeros([], value.dtype))
-
-
-def _id_dtype(num_in_split: int) -> np.dtype:
-    return np.dtype(np.int32 if num_in_split < 2**31 else np.int64)
-
-
-def _options(config: BatchConfig) -> tf.data.Options:
-    options = tf.data.Options()
-    options.deterministic = True
-    if config.threadpool_size is not None:
-        options.threading.private_threadpool_size = config.threadpool_size
-    if config.ram_budget_bytes is not None:
-        options.autotune.ram_budget = config.ram_budget_bytes
-    return options
+    def _options(self) -> tf.data.Options:
+        options = tf.data.Options()
+        options.deterministic = True
+        if self.options.threadpool_size is not None:
+            options.threading.private_threadpool_size = self.options.threadpool_size
+        if self.options.ram_budget_bytes is not None:
+            options.autotune.ram_budget = self.options.ram_budget_bytes
+        return options

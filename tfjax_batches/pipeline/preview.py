@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each transform makes of some examples, to be looked at."""
+"""The features of a few examples after each transform, for people to look at."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,14 +9,14 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfjax_batches.features.ragged import join_parts, split_parts
-from tfjax_batches.pipeline.host_pipeline import GroupFeatures
+from tfjax_batches.features.rows import GroupFeatures
 from tfjax_batches.planning.seeds import Int32Array
 from tfjax_batches.preprocess.chain import Chain
 from tfjax_batches.preprocess.tracing import Specs
 from tfjax_batches.reading.decode import Decoder
 
 DECODED = "decoded"
-"""Label of the stage before any transform."""
+"""Label of the features before any transform."""
 
 
 def preview_stages(
@@ -37,13 +37,13 @@ def preview_stages(
     def run(records: tf.Tensor, seeds: tf.Tensor) -> dict[str, Any]:
         features: GroupFeatures = decoder.decode(records)
         stages = {DECODED: split_parts(features)}
-        for stage in chain.stages:
-            features = stage(features, seeds)
-            stages[stage.label] = split_parts(features)
+        for transform in chain.transforms:
+            features = transform(features, seeds)
+            stages[transform.label] = split_parts(features)
         return stages
 
     found = tf.function(run, autograph=False)(tf.constant(list(records)), tf.constant(seeds))
-    specs = {DECODED: chain.before, **{stage.label: stage.specs for stage in chain.stages}}
+    specs = {DECODED: chain.before, **{each.label: each.specs for each in chain.transforms}}
     return {label: _to_arrays(found[label], specs[label]) for label in specs}
 
 

@@ -2,8 +2,8 @@
 """Which example stands in which row at every step, as arithmetic on one number.
 
 Owns the meaning of a position, `step * global_batch_size + row`: row r of step s is the same
-example on every machine, whatever was read before. Knows the number of examples, not the dataset;
-which rows a process holds, and which examples are kept, is told to it.
+example on every machine, whatever was read before. Knows the number of examples, not the dataset.
+The caller says which rows a process holds and which examples of the split there are.
 """
 
 import dataclasses
@@ -17,10 +17,10 @@ from tfjax_batches.planning.policies import Remainder, Shuffle
 from tfjax_batches.planning.selection import Selection
 
 MOST_POSITIONS = 2**61
-"""Of an endless run: they are computed in int64."""
+"""Positions of an endless run: they are computed in int64."""
 
 PADDING = -1
-"""Stands for an example index on rows that hold no example."""
+"""The example index of rows that hold no example."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,22 +45,23 @@ class BatchPlan:
     """The order of all global batches of a run.
 
     Attributes:
-        num_examples: Examples of an epoch, at least 1: those in the split, or those kept of it.
+        num_examples: Examples of an epoch, at least 1: those of the split, or of the selection.
         global_batch_size: Rows of a step.
-        shuffle: Order within an epoch.
+        shuffle: Order within an epoch; a `Shuffle` or its name.
         seed: Seed of that order.
         num_epochs: Passes over the examples; None: endless.
-        remainder: What happens where an epoch does not end with a batch.
-        first_position: Position of row 0 of step 0. Other than 0 where a run goes on under CARRY
-            with another batch size, which need not divide the position it left off at.
-        kept: Which examples of the split there are; None: all. Set by `keeping`.
+        remainder: What happens where an epoch does not end with a batch; a `Remainder` or its name.
+        first_position: Position of row 0 of step 0. Not 0 where a restored run goes on with another
+            batch size, which need not divide the position at which it was saved.
+        selection: Which examples of the split a filter selected; None: all.
 
     Raises:
         ConfigError: There would be no step at all.
 
     Example:
-        >>> plan = BatchPlan(num_examples=5, global_batch_size=4, shuffle=Shuffle.NONE, seed=0,
-        ...                  num_epochs=1, remainder=Remainder.PAD)
+        >>> import numpy as np
+        >>> plan = BatchPlan(num_examples=5, global_batch_size=4, shuffle="none", seed=0,
+        ...                  num_epochs=1, remainder="pad")
         >>> plan.num_steps, plan.plan_rows(1, np.arange(4)).examples.tolist()
         (2, [4, -1, -1, -1])
     """
@@ -72,9 +73,12 @@ class BatchPlan:
     num_epochs: int | None
     remainder: Remainder
     first_position: int = 0
-    kept: Selection | None = None
+    selection: Selection | None = None
 
     def __post_init__(self) -> None:
+        # A plain string compares equal to a member and is not one.
+        object.__setattr__(self, "shuffle", Shuffle(self.shuffle))
+        object.__setattr__(self, "remainder", Remainder(self.remainder))
         too_few = self.num_rows is not None and self.num_rows < self.global_batch_size
         if too_few or self.epoch_length == 0:
             epochs = "" if self.num_epochs is None else f" over num_epochs={self.num_epochs}"
@@ -85,32 +89,25 @@ class BatchPlan:
                 "Lower global_batch_size or use remainder='pad'."
             )
 
-    def keeping(self, kept: Selection) -> "BatchPlan":
-        """Return the plan of those examples alone."""
-        return dataclasses.replace(self, num_examples=len(kept.ids), kept=kept)
-
     def examples_at(self, places: Int64Array) -> Int64Array:
         """Return the index in the split of the example at each place of an epoch, both int64[n]."""
-        return places if self.kept is None else self.kept.ids[places]
+        return places if self.selection is None else self.selection.ids[places]
 
     def describe_examples(self) -> str:
-        """Return how many examples there are, and of how many they were kept."""
-        return f"{self.num_examples} examples" if self.kept is None else self.kept.describe()
+        """Return how many examples there are, and how many of the split a filter selected."""
+        if self.selection is None:
+            return f"{self.num_examples} examples"
+        return self.selection.describe()
 
     @property
     def num_in_split(self) -> int:
-        """Examples in the split, kept or not: every example index is below it."""
-        return self.num_examples if self.kept is None else self.kept.num_in_split
+        """Examples in the split, selected or not: every example index is below it."""
+        return self.num_examples if self.selection is None else self.selection.num_in_split
 
     @property
     def epoch_length(self) -> int:
         """Rows from the start of one epoch to the start of the next, padding included."""
-        whole = self.num_examples // self.global_batch_size * self.global_batch_size
-        if self.remainder is Remainder.CARRY:
-            return self.num_examples
-        if self.remainder is Remainder.DROP or whole == self.num_examples:
-            return whole
-        return whole + self.global_batch_size
+        return self.remainder.epoch_length(self.num_examples, self.global_batch_size)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -126,16 +123,17 @@ class BatchPlan:
 
     @property
     def num_rows(self) -> int | None:
-        """Positions of the run, padding and the tail that CARRY leaves included; None: endless."""
+        """Positions of the run, padding and an incomplete last batch included; None: endless."""
         return None if self.num_epochs is None else self.num_epochs * self.epoch_length
 
     @property
-    def rows_left_over(self) -> int:
-        """Examples that no step delivers: per epoch under DROP, at the end under CARRY."""
-        if self.remainder is Remainder.PAD:
-            return 0
-        if self.remainder is Remainder.DROP:
-            return self.num_examples - self.epoch_length
+    def left_out_each_epoch(self) -> int:
+        """Examples of each epoch that no step delivers."""
+        return max(0, self.num_examples - self.epoch_length)
+
+    @property
+    def left_out_at_end(self) -> int:
+        """Examples after the last step that do not fill a batch."""
         if self.num_rows is None:
             return 0
         return (self.num_rows - self.first_position) % self.global_batch_size
@@ -147,13 +145,13 @@ class BatchPlan:
     def starting_at(self, position: int) -> tuple["BatchPlan", int]:
         """Return the plan that has a step at `position`, and that step.
 
-        Steps count as if all batches before had the size of those to come.
+        Steps count as if all batches before had the batch size of this plan.
         """
         step, first_position = divmod(position, self.global_batch_size)
         return dataclasses.replace(self, first_position=first_position), step
 
     def examples_before(self, step: int) -> int:
-        """Return how many examples the steps before `step` hold, padding left out."""
+        """Return how many examples the steps before `step` hold, without padding."""
         epochs, places = divmod(self.position_of(step), self.epoch_length)
         per_epoch = min(self.epoch_length, self.num_examples)
         return epochs * per_epoch + min(places, per_epoch)
@@ -167,13 +165,13 @@ class BatchPlan:
         return self.plan_steps(range(step, step + 1), rows)[0]
 
     def plan_steps(self, steps: range, rows: Int64Array) -> list[StepPlan]:
-        """Return what `rows` hold at each of some steps.
+        """Return what `rows` hold at each of several steps.
 
-        One call for many small steps costs a fraction of as many calls: of a step of 256 rows
-        most of the time goes into calling NumPy.
+        One call for many small steps is much cheaper than as many calls: at 256 rows a step, most
+        of the time goes into calling NumPy.
 
         Args:
-            steps: Steps, one apart.
+            steps: Consecutive steps.
             rows: int64[n], rising.
 
         Raises:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a dataset and example indices to decoded features. TensorFlow lives here, JAX does not.
+"""From a dataset and example indices to decoded features. TensorFlow is used here, JAX is not.
 
-In: a TFDS builder, a split, indices. Out: tensors by feature path. Knows no row and no step.
+In: a TFDS builder, a split, example indices. Out: tensors by feature path. Knows no rows and no
+steps.
 """

@@ -1,98 +1,91 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of a dataset that is not there: what was meant, where it may be."""
+"""Errors for a dataset that is missing and for files of one that cannot be read."""
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import tensorflow_datasets as tfds
 
-from tfjax_batches.errors import BatchesError, DatasetNotFoundError, nearest_hint
+from tfjax_batches.errors import DatasetNotFoundError, RecordError, nearest_hint
+
+RESTORE = "Restore the file or prepare the dataset again."
+"""How to fix every damaged file."""
 
 
 @contextmanager
-def tfds_errors(what: str, name: str, data_dir: str | None) -> Iterator[None]:
-    """Turn what TFDS raises for a name that it cannot build into one short error."""
+def tfds_errors(dataset: str, data_dir: str | None, own: str) -> Iterator[None]:
+    """Turn what TFDS raises for a name that it cannot build into one short error.
+
+    Args:
+        dataset: The name, with config and version.
+        data_dir: The folder that holds the datasets. None: TFDS's default.
+        own: The name of this library's dataset, which TFDS may not know yet.
+    """
     try:
         yield
-    except BatchesError:
-        raise
-    except tfds.core.DatasetNotFoundError as error:
-        known = tfds.list_builders(with_community_datasets=False)
-        tried = "the default TFDS folder"
-        if data_dir is not None:
-            tried = data_dir
-            known = [*known, *folders_in(data_dir)]
+    except Exception as error:  # TFDS has few error classes, and imports the dataset's module
+        reason = f"{_reason(error)}."
+        if isinstance(error, tfds.core.DatasetNotFoundError):
+            known = [own, *tfds.list_builders(with_community_datasets=False)]
+            known += [] if data_dir is None else folders_in(data_dir)
+            hint = nearest_hint(base_name(dataset), known)
+            reason = f"none is registered or prepared in data_dir={data_dir!r}. {hint}"
         raise DatasetNotFoundError(
-            f"dataset names a TFDS dataset; {what} names none, neither registered nor prepared in "
-            f"{tried}. {nearest_hint(name, known)} Import the module that defines the builder, "
-            "or give a versioned folder."
-        ) from error
-    # TFDS has no error of its own for these, and imports the dataset's module meanwhile.
-    except Exception as error:
-        reason = str(error).strip().splitlines()[0].removesuffix(":")
-        raise DatasetNotFoundError(
-            f"dataset is 'name[/config][:version]' of a TFDS dataset; {what} cannot be built: "
-            f"{reason}. {_version_hint(what)}{_config_hint(what)}"
-            "Correct the name, config or version."
+            f"dataset must name a TFDS dataset, 'name[/config][:version]'; {dataset!r} cannot be "
+            f"built: {reason} Correct the name, config or version; or import the module that "
+            "defines the builder; or give a versioned folder."
         ) from error
 
 
-def unreadable_folder(folder: str, error: Exception) -> DatasetNotFoundError:
-    """Return the error of a versioned folder whose metadata cannot be read."""
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+def base_name(dataset: str) -> str:
+    """Return a dataset's name without config and version."""
+    return dataset.split("/")[0].split(":")[0]
+
+
+def missing_folder(dataset: str) -> DatasetNotFoundError:
+    """Return the error for a folder without a dataset; suggests the folders one level below."""
+    folder = os.path.expanduser(dataset)
+    below = [os.path.join(folder, name) for name in folders_in(folder)]
+    versions = [path for path in below if has_metadata(path)]
+    hint = "Give the folder <data_dir>/<name>[/<config>]/<version>, or the dataset by name."
+    if not os.path.isdir(folder):
+        hint = "There is no such folder: correct the path, or give the dataset by name."
+    elif versions:
+        hint = f"It is one level too high: give {' or '.join(versions[:5])}."
     return DatasetNotFoundError(
-        "A dataset folder's dataset_info.json and features.json are as TFDS wrote them; those in "
-        f"{folder} cannot be read: {reason}. Restore them or prepare the dataset again."
+        "A dataset's folder is the versioned one, which holds dataset_info.json; "
+        f"dataset={dataset!r} does not. {hint}"
     )
 
 
-def folder_hint(folder: str) -> str:
-    """Say which versioned folders lie below, for one given a level too high."""
-    if not os.path.isdir(folder):
-        return "There is no such folder: check the path, or give the dataset by name."
-    found = [
-        os.path.relpath(root, folder)
-        for root, _, files in _walk(folder, depth=3)
-        if "dataset_info.json" in files
-    ]
-    if found:
-        return f"Below it are {', '.join(sorted(found)[:5])}: name one of these."
-    return "Give the folder <data_dir>/<name>[/<config>]/<version>, or the dataset by name."
+def unreadable_metadata(folder: str, error: Exception) -> DatasetNotFoundError:
+    """Return the error for a versioned folder whose metadata cannot be read."""
+    return DatasetNotFoundError(
+        "dataset_info.json and features.json must be as TFDS wrote them; those in "
+        f"{folder} cannot be read: {_reason(error)}. {RESTORE}"
+    )
 
 
-def folders_in(data_dir: str) -> list[str]:
-    """Return the names of the datasets that a folder seems to hold."""
+def unreadable_file(path: str, error: Exception) -> RecordError:
+    """Return the error for a data file that cannot be read."""
+    return RecordError(f"A split's files must be readable; {path} is not: {error}. {RESTORE}")
+
+
+def has_metadata(folder: str) -> bool:
+    """Return whether a folder has the metadata of a prepared dataset."""
+    return os.path.exists(os.path.join(folder, "dataset_info.json"))
+
+
+def folders_in(folder: str) -> list[str]:
+    """Return the names of the folders in a folder that may hold datasets, sorted."""
     try:
-        names = [n for n in os.listdir(data_dir) if os.path.isdir(os.path.join(data_dir, n))]
+        names = {entry.name for entry in os.scandir(folder) if entry.is_dir()}
     except OSError:
         return []
-    return sorted(name for name in names if name not in ("downloads", "extracted"))
+    return sorted(names - {"downloads", "extracted"})
 
 
-def _version_hint(what: str) -> str:
-    """Say how a version is written, where it was written like a config."""
-    if found := re.search(r"'([^']*)/(\d+\.\d+\.\d+)'", what):
-        return f"A version comes after a colon: {found[1]}:{found[2]}. "
-    return ""
-
-
-def _config_hint(what: str) -> str:
-    """Name the config nearest to one that the dataset does not have."""
-    found = re.search(r"'([^'/:]*)/([^'/:]*)", what)
-    if not found or found[2][:1].isdecimal():
-        return ""
-    try:
-        configs = tfds.builder_cls(found[1]).builder_configs
-    # Its module may be what cannot be imported; then that is said already.
-    except Exception:
-        return ""
-    return "" if found[2] in configs else f"{nearest_hint(found[2], configs)} "
-
-
-def _walk(folder: str, depth: int) -> Iterator[tuple[str, list[str], list[str]]]:
-    for root, folders, files in os.walk(folder):
-        yield root, folders, files
-        if os.path.relpath(root, folder).count(os.sep) >= depth - 1:
-            folders.clear()
+def _reason(error: Exception) -> str:
+    """Return the start of an error's text, in which TFDS names near matches, on one line."""
+    return " ".join(str(error).split())[:400].rstrip(" .:") or type(error).__name__

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One leaf of a dataset's features: how it is stored, and how a group of it is decoded.
+"""One feature of a dataset: how it is stored, and how a group of examples of it is decoded.
 
-A leaf has one array per example. Dicts are no leaves, within sequences too: of a
-`Sequence({"box": BBoxFeature()})` at `objects` the leaf is `objects/box`, a sequence of boxes,
+A feature here has one array per example. A dict is several features, within a sequence too:
+`Sequence({"box": BBoxFeature()})` at `objects` is the feature `objects/box`, a sequence of boxes,
 which is how TFDS stores it.
 """
 
@@ -18,16 +18,17 @@ from tfjax_batches.features.rows import Example, map_rows, to_row
 
 
 class FeatureDecoder:
-    """Parses and decodes one leaf, with TFDS's own code.
+    """Parses and decodes one feature with TFDS's own code.
 
     Args:
         path: Names from the root, joined by `/`.
         feature: The feature, with the sequences around it.
-        encoded: Leave the stored bytes as they are, one string an example.
+        encoded: Whether to return the stored bytes, one string per example, undecoded.
 
     Attributes:
         spec: `FeatureSpec` of a decoded value.
-        parse_specs: What `tf.io.parse_example` needs to find the leaf in a group of records.
+        parse_specs: What `tf.io.parse_example` needs to find the feature in a group of records.
+        maps_each_example: Whether a group is decoded one example after the other.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class FeatureDecoder:
     ) -> None:
         self._feature = feature
         stored = feature.get_serialized_info()
-        # A feature of several parts (a tensor of several unknown sizes, its shape) names each.
+        # A dict where a feature has several parts: a tensor of unknown sizes has a shape too.
         parts = stored if isinstance(stored, dict) else {"": stored}
         self._stored = {f"{path}/{name}" if name else path: info for name, info in parts.items()}
         info = next(iter(self._stored.values())) if encoded else feature.get_tensor_info()
@@ -47,27 +48,22 @@ class FeatureDecoder:
         )
         specs = tfds.features.FeaturesDict({path: feature}).tf_example_spec
         self.parse_specs = {key: _group_spec(key, spec) for key, spec in specs.items()}
-        self._is_stored_as_is = encoded or _is_stored_as_is(feature)
-
-    @property
-    def is_decoded_by_row(self) -> bool:
-        """Whether a group is decoded one example after the other."""
-        return not self._is_stored_as_is
+        self.maps_each_example = not (encoded or _is_stored_decoded(feature))
 
     def decode(self, parsed: Mapping[str, Any]) -> tf.Tensor | tf.RaggedTensor:
         """Return the values of a group, [n, ...]; ragged where the spec has unknown sizes.
 
         Args:
-            parsed: What `tf.io.parse_example` found, by the keys of `parse_specs`.
+            parsed: What `tf.io.parse_example` returned, by the keys of `parse_specs`.
         """
-        if self._is_stored_as_is:
+        if not self.maps_each_example:
             ((key, info),) = self._stored.items()
             return _restore_group(parsed[key], info)
-        rows = {key: parsed[key] for key in self.parse_specs}
-        return map_rows(self._decode_row, rows, self.spec.row_signature)
+        stored = {key: parsed[key] for key in self.parse_specs}
+        return map_rows(self._decode_example, stored, self.spec.row_signature)
 
-    def _decode_row(self, row: Example) -> tf.Tensor | tf.RaggedTensor:
-        restored = {key: _restore_row(key, info, row) for key, info in self._stored.items()}
+    def _decode_example(self, example: Example) -> tf.Tensor | tf.RaggedTensor:
+        restored = {key: _restore_one(key, info, example) for key, info in self._stored.items()}
         if len(restored) == 1:
             (value,) = restored.values()
         else:
@@ -76,25 +72,25 @@ class FeatureDecoder:
         return to_row(decoded, self.spec)
 
 
-def leaf_features(
+def features_by_path(
     feature: tfds.features.FeatureConnector, path: str = "", lengths: tuple[int | None, ...] = ()
 ) -> dict[str, tfds.features.FeatureConnector]:
-    """Return the features of all leaves by path, each with the sequences around it.
+    """Return all features by path, each within the sequences around it.
 
     Args:
-        feature: The features of a dataset, or a part of them.
-        path: Where that part is.
-        lengths: Lengths of the sequences around it, from the outermost on; None: unknown.
+        feature: TFDS's description of the records, or a part of it.
+        path: The path of that part.
+        lengths: Lengths of the sequences around it, outermost first; None: unknown.
     """
     if isinstance(feature, tfds.features.FeaturesDict):
         return {
-            leaf: each
+            below: each
             for name, part in feature.items()
-            for leaf, each in leaf_features(part, f"{path}/{name}".lstrip("/"), lengths).items()
+            for below, each in features_by_path(part, f"{path}/{name}".lstrip("/"), lengths).items()
         }
     if isinstance(feature, tfds.features.Sequence):  # Video and Dataset are kinds of it
         length = tf.nest.flatten(feature.get_serialized_info())[0].shape[0]
-        return leaf_features(feature.feature, path, (*lengths, length))
+        return features_by_path(feature.feature, path, (*lengths, length))
     for length in reversed(lengths):
         feature = tfds.features.Sequence(feature, length=length)
     return {path: feature}
@@ -103,12 +99,12 @@ def leaf_features(
 def _shape(info: tfds.features.TensorInfo) -> tuple[int | None, ...]:
     shape: tuple[int | None, ...] = tuple(info.shape)
     rank: int = info.sequence_rank
-    # Nested sequences come as ragged tensors, whose sizes are fixed only further in.
+    # Nested sequences are ragged tensors: only the dims within the sequences have fixed sizes.
     return shape if rank < 2 else (None,) * rank + shape[rank:]
 
 
-def _is_stored_as_is(feature: tfds.features.FeatureConnector) -> bool:
-    """Return whether decoding changes nothing but the dtype, so that a group needs no loop."""
+def _is_stored_decoded(feature: tfds.features.FeatureConnector) -> bool:
+    """Return whether decoding changes only the dtype, so that a group needs no loop."""
     stored = feature.get_serialized_info()
     info = feature.get_tensor_info()
     if isinstance(stored, dict) or stored.sequence_rank > 1 or None in info.shape[1:]:
@@ -121,7 +117,7 @@ def _is_stored_as_is(feature: tfds.features.FeatureConnector) -> bool:
 
 
 def _group_spec(key: str, spec: Any) -> Any:
-    """Return the parser's spec for a group; TFDS's own would fill short sequences with zeros."""
+    """Return the parser's spec for a group. TFDS's own pads short sequences with zeros."""
     if isinstance(spec, tf.io.FixedLenSequenceFeature):
         return tf.io.RaggedFeature(spec.dtype, value_key=key, row_splits_dtype=tf.int64)
     return spec
@@ -141,15 +137,15 @@ def _restore_group(
     return tf.RaggedTensor.from_row_lengths(flat, values.row_lengths() // elements)
 
 
-def _restore_row(
-    key: str, info: tfds.features.TensorInfo, row: Example
+def _restore_one(
+    key: str, info: tfds.features.TensorInfo, example: Example
 ) -> tf.Tensor | tf.RaggedTensor:
     """Give one example the shape and dtype that a tf.train.Example cannot hold."""
     rank = info.sequence_rank
     if rank > 1:
-        flat = tf.reshape(row[f"{key}/ragged_flat_values"], [-1, *info.shape[rank:]])
-        lengths = [row[f"{key}/ragged_row_lengths_{level}"] for level in range(rank - 1)]
+        flat = tf.reshape(example[f"{key}/ragged_flat_values"], [-1, *info.shape[rank:]])
+        lengths = [example[f"{key}/ragged_row_lengths_{level}"] for level in range(rank - 1)]
         value = tf.RaggedTensor.from_nested_row_lengths(flat, lengths)
     else:
-        value = tf.reshape(row[key], [-1 if size is None else size for size in info.shape])
+        value = tf.reshape(example[key], [-1 if size is None else size for size in info.shape])
     return tf.cast(value, info.tf_dtype)

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What reads records by index, and which reader serves a split."""
+"""The storage formats, and what a reader of one can do.
 
+A format is one entry in `_READERS`; its reader is a module of its own.
+"""
+
+import os
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -9,20 +14,27 @@ import numpy.typing as npt
 from tfjax_batches.errors import UnsupportedError
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.reading.array_record import ArrayRecordReader
-from tfjax_batches.reading.remote import RemoteTFRecordReader
-from tfjax_batches.reading.split import FileFormat, Split
-from tfjax_batches.reading.storage import is_remote
-from tfjax_batches.reading.tfrecord import TFRecordReader
+from tfjax_batches.reading.split import Split
+from tfjax_batches.reading.tfrecord.reader import TFRecordReader
 
 
 class RecordReader(Protocol):
-    """Random access to the records of a split, from many threads at a time."""
+    """Random access to the records of a split, from many threads at once.
+
+    Each method raises RecordError where a file is missing, or does not hold its records.
+    """
+
+    def open(self) -> None:
+        """Find the records of every file. The other methods do so too where they need it."""
 
     def read(self, examples: Int64Array) -> npt.NDArray[np.object_]:
-        """Return the stored bytes of each example, object[n].
+        """Return the stored bytes of some examples, object[n].
+
+        Args:
+            examples: int64[n], indices in the split, in any order.
 
         Raises:
-            RecordError: A file is missing or damaged; names file, record and offset.
+            RecordError: A record is damaged; names file, record and offset.
         """
 
     def mean_record_bytes(self) -> float:
@@ -31,25 +43,38 @@ class RecordReader(Protocol):
     def describe(self, example: int) -> str:
         """Return where an example is stored, for messages: file, record and offset."""
 
+    def index_location(self) -> str:
+        """Return where the index of the records is stored, for messages."""
 
-def open_reader(source: Split, *, verify_crc: bool = True) -> RecordReader:
+
+class _MakeReader(Protocol):
+    def __call__(self, split: Split, *, verify_crc: bool) -> RecordReader: ...
+
+
+# TFDS's name of a format → its reader.
+_READERS: Mapping[str, _MakeReader] = {
+    "tfrecord": TFRecordReader,
+    "array_record": ArrayRecordReader,
+}
+
+
+def open_reader(split: Split, *, verify_crc: bool = True) -> RecordReader:
     """Return the reader of a split; touches no file yet.
 
     Args:
-        source: Where the records are.
-        verify_crc: Check each record's checksum. ArrayRecord checks its own in any case.
+        split: Where the records are.
+        verify_crc: Whether to check each record's checksum. ArrayRecord files are always checked.
 
     Raises:
-        UnsupportedError: ArrayRecord files that are not on this machine's file systems.
+        UnsupportedError: The files have a format that cannot be read by index, or are ArrayRecord
+            files on a remote file system.
     """
-    path = source.ranges[0].path
-    if source.file_format is FileFormat.ARRAY_RECORD:
-        if is_remote(path):
-            raise UnsupportedError(
-                "ArrayRecord files are read from file systems of this machine; "
-                f"{path} is on another. Copy or mount the dataset, or keep it as tfrecord."
-            )
-        return ArrayRecordReader(source)
-    if is_remote(path):
-        return RemoteTFRecordReader(source, verify_crc=verify_crc)
-    return TFRecordReader(source, verify_crc=verify_crc)
+    if split.file_format not in _READERS:
+        raise UnsupportedError(
+            f"Records are read by index from files of format {' or '.join(_READERS)}; "
+            f"{split.name} is stored as {split.file_format}. Convert it with "
+            "`pip install apache-beam && tfds convert_format --dataset_version_dir="
+            f"{os.path.dirname(split.ranges[0].path)} --out_file_format=array_record "
+            "--out_dir=<new folder>`."
+        )
+    return _READERS[split.file_format](split, verify_crc=verify_crc)

@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of labels, as TFDS knows them."""
+"""The class names of labels, as TFDS knows them."""
 
 from collections.abc import Iterable
 
 import tensorflow_datasets as tfds
 
-from tfjax_batches.reading.feature_decoder import leaf_features
+from tfjax_batches.reading.feature_decoder import features_by_path
 
 
 def find_label_names(
     features: tfds.features.FeaturesDict, paths: Iterable[str]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the names of the classes of each `ClassLabel` among the paths, by path.
+    """Return the class names of each `ClassLabel` among some features.
 
     Args:
         features: TFDS's description of the records.
-        paths: Features to look at; a sequence of labels counts as labels.
+        paths: The features to look at. A sequence of labels counts as labels.
 
     Returns:
-        Path → names, where the name of label i is the i-th. A `ClassLabel` that knows neither
-        names nor their number is left out.
+        Path → names; the i-th is the name of label i. A `ClassLabel` without names and without a
+        number of classes is left out.
     """
-    known = leaf_features(features)
+    known = features_by_path(features)
     labels = {path: _element(known[path]) for path in paths if path in known}
     return {
         path: tuple(label.names)

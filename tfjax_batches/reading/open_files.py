@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that stay open between reads, fewer than a process may hold."""
+"""Files that stay open between reads, within the number that a process may have open."""
 
 import resource
 import threading
@@ -12,14 +12,13 @@ T = TypeVar("T")
 class OpenFiles(Generic[T]):
     """Opens each file on first use and keeps as many open as `limit` allows.
 
-    Safe to use from many threads at a time. A file that is let go is closed when the last user
-    of the object has dropped it.
+    Safe to use from many threads. A file that is dropped is closed once no caller uses it.
 
     Args:
-        open_file: Opens the file of a number.
-        limit: Files to keep. None: a quarter of the descriptors that this process may have, so
-            that a few loaders and the rest of the program fit too. (A memory map holds a
-            descriptor as well.)
+        open_file: Takes the number of a file and opens it.
+        limit: Files to keep open. None: a quarter of the descriptors that this process may have,
+            which leaves some for other loaders and the rest of the program. (A memory map holds a
+            descriptor too.)
     """
 
     def __init__(self, open_file: Callable[[int], T], limit: int | None = None) -> None:
@@ -34,7 +33,7 @@ class OpenFiles(Generic[T]):
         with self._lock:
             if (file := self._files.get(number)) is None:
                 if len(self._files) >= self._limit:
-                    # The oldest: of files that are used at random none is better to let go.
+                    # The oldest: under random access no file is a better choice.
                     del self._files[next(iter(self._files))]
                 file = self._files[number] = self._open_file(number)
         return file
@@ -47,5 +46,5 @@ class OpenFiles(Generic[T]):
 
 def _quarter_of_descriptors() -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # No limit, or one beyond the maps that Linux gives a process by default (65,530).
+    # At most 2**14: Linux gives a process 65,530 memory maps by default.
     return 2**14 if soft == resource.RLIM_INFINITY else max(1, min(soft // 4, 2**14))

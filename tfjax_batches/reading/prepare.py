@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing a dataset's files where they are missing, once a machine."""
+"""Preparing a dataset that is not on disk yet, once on each machine."""
 
 import fcntl
 import os
@@ -9,16 +9,17 @@ from contextlib import contextmanager
 import tensorflow_datasets as tfds
 
 from tfjax_batches.errors import DatasetNotFoundError
-from tfjax_batches.reading.split import data_root
+from tfjax_batches.reading.dataset import data_root
+from tfjax_batches.reading.dataset_errors import has_metadata
 
 
 def prepare(builder: tfds.core.DatasetBuilder) -> None:
-    """Download and prepare the dataset unless its files are there.
+    """Download and prepare the dataset unless its files are on disk.
 
-    Processes of one machine may call it at a time: one writes, the others find its result.
+    Several processes of one machine may call it at once: one prepares, the others wait for it.
 
     Raises:
-        DatasetNotFoundError: The folder cannot be written to.
+        DatasetNotFoundError: The folder cannot be written.
     """
     if is_prepared(builder):
         return
@@ -29,20 +30,18 @@ def prepare(builder: tfds.core.DatasetBuilder) -> None:
                 builder.download_and_prepare()
     except OSError as error:
         raise DatasetNotFoundError(
-            f"prepare=True writes the dataset to its data_dir; {root} cannot be written to: "
+            f"prepare=True writes the dataset to its data_dir; {root} cannot be written: "
             f"{error}. Give another data_dir, or prepare {builder.info.full_name} elsewhere."
         ) from error
 
 
 def is_prepared(builder: tfds.core.DatasetBuilder) -> bool:
-    """Return whether the dataset's files are on disk now; they may have come since."""
-    return bool(builder.info.splits) or os.path.exists(
-        os.path.join(os.fspath(builder.data_path), "dataset_info.json")
-    )
+    """Return whether the dataset's files are on disk, also if written after `builder` was made."""
+    return bool(builder.info.splits) or has_metadata(os.fspath(builder.data_path))
 
 
 def reopen(builder: tfds.core.DatasetBuilder) -> tfds.core.DatasetBuilder:
-    """Return a builder that knows files which came after `builder` was made."""
+    """Return a builder that knows files which were written after `builder` was made."""
     if builder.info.splits or not is_prepared(builder):
         return builder
     return tfds.builder_from_directory(os.fspath(builder.data_path))
@@ -50,10 +49,10 @@ def reopen(builder: tfds.core.DatasetBuilder) -> tfds.core.DatasetBuilder:
 
 @contextmanager
 def _machine_lock(data_dir: str, name: str) -> Iterator[None]:
-    if "://" in data_dir:  # no file system of this machine: nothing to lock there
+    if "://" in data_dir:  # a remote file system cannot be locked
         yield
         return
     os.makedirs(data_dir, exist_ok=True)
     with open(os.path.join(data_dir, f".{name}.tfjax_batches.lock"), "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed, or the process dies
+        fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed or the process dies
         yield

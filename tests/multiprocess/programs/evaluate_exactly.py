@@ -108,7 +108,8 @@ def check_odd_filters_are_named(folder: Path) -> None:
     with pytest.raises(tjb.AgreementError, match=r"kept examples: process .*6[01] of 63 examples"):
         build(60 + (index == 1), "limited")
     with pytest.raises(
-        tjb.ConfigError if index == 1 else tjb.AgreementError, match="keep is a FilterExamples"
+        tjb.ConfigError if index == 1 else tjb.AgreementError,
+        match="filter must be a Filter",
     ):
         tjb.build(str(folder), global_batch_size=8, filter=build if index == 1 else None)
 

@@ -12,7 +12,7 @@ import sys
 import numpy as np
 
 import tfjax_batches as tjb
-from tests.made_datasets import SlowReader
+from tests.made_datasets import SlowReader, with_reader
 
 BAD_EXAMPLE = 8  # the first of step 1
 
@@ -28,7 +28,7 @@ class DamagedReader(SlowReader):
 
 def leave_live(loader: tjb.BatchLoader) -> None:
     """Leave a buffered, a synchronous and a host iterator in the midst of reading."""
-    reading = dataclasses.replace(loader, _reader=SlowReader(loader._reader, seconds=0.1))
+    reading = with_reader(loader, SlowReader(loader.pipeline.reader, seconds=0.1))
     synchronous = dataclasses.replace(loader.config, prefetch_depth=0)
     global live
     live = [iter(reading), iter(dataclasses.replace(reading, config=synchronous))]
@@ -39,7 +39,7 @@ def leave_live(loader: tjb.BatchLoader) -> None:
 
 def fail(loader: tjb.BatchLoader) -> None:
     """Leave with an error, whose traceback goes through the pipeline."""
-    for _ in iter(dataclasses.replace(loader, _reader=DamagedReader(loader._reader, seconds=3))):
+    for _ in iter(with_reader(loader, DamagedReader(loader.pipeline.reader, seconds=3))):
         pass
 
 

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host batches after failures: each step once, errors at their step, no lasting loss of speed."""
+
+import dataclasses
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfjax_batches as tjb
+from tests.made_datasets import make_numbers
+from tfjax_batches.pipeline.host_pipeline import HostPipeline
+
+
+class Failing:
+    """Reads, and fails so many times where some examples are asked for; below 0: always."""
+
+    def __init__(self, reader: Any, examples: range, times: int) -> None:
+        self._reader = reader
+        self._examples = examples
+        self.times = times
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    def read(self, examples: np.ndarray) -> np.ndarray:
+        # Not of one example, so that no record is found to be bad.
+        if self.times and len(examples) > 1 and np.isin(examples, list(self._examples)).any():
+            self.times -= 1
+            raise OSError("a passing error")
+        return self._reader.read(examples)
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> HostPipeline:
+    folder = make_numbers(tmp_path_factory.mktemp("many"), num_examples=200, num_files=2)
+    loader = tjb.build(
+        folder, global_batch_size=4, shuffle="none", num_epochs=1, features=("number",)
+    )
+    assert loader.pipeline.group_sizes.steps > 1
+    return loader.pipeline
+
+
+def opened(pipeline: HostPipeline, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that will hold the steps an element of each dataset that is opened."""
+    steps: list[int] = []
+    read_steps = HostPipeline.read_steps
+
+    def noted(self: HostPipeline, start_step: int, **options: Any) -> tf.data.Dataset:
+        steps.append(options["steps"])
+        return read_steps(self, start_step, **options)
+
+    monkeypatch.setattr(HostPipeline, "read_steps", noted)
+    return steps
+
+
+def numbers(batches: Iterator[Any]) -> list[int]:
+    return [number for batch in batches for number in batch["number"].tolist()]
+
+
+def test_an_error_that_passes_loses_nothing_is_logged_and_groups_resume(
+    pipeline: HostPipeline, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = Failing(pipeline.reader, range(90, 91), times=1)
+    steps = opened(pipeline, monkeypatch)
+    with caplog.at_level(logging.WARNING):
+        found = numbers(dataclasses.replace(pipeline, reader=reader).host_batches())
+    assert found == list(range(200))
+    assert reader.times == 0
+    whole = pipeline.group_sizes.steps
+    assert steps == [whole, 1, whole]
+    assert "step 16 failed" in caplog.text
+
+
+def test_an_error_that_stays_comes_at_its_step_with_its_number(pipeline: HostPipeline) -> None:
+    reader = Failing(pipeline.reader, range(90, 91), times=-1)
+    batches = dataclasses.replace(pipeline, reader=reader).host_batches()
+    assert [next(batches)["number"][0] for _ in range(22)] == list(range(0, 88, 4))
+    with pytest.raises(tf.errors.OpError, match="a passing error") as caught:
+        next(batches)
+    assert caught.value.__notes__ == ["This is step 22 of the loader."]
+
+
+def test_host_batches_from_any_step_are_those_of_the_dataset(pipeline: HostPipeline) -> None:
+    for start in (0, 1, 43, 49, 50):
+        found = numbers(pipeline.host_batches(start))
+        assert found == list(range(4 * start, 200))
+        assert numbers(pipeline.dataset(start).as_numpy_iterator()) == found
+    for start in (-1, 51):
+        with pytest.raises(IndexError, match=f"0 <= start_step <= 50; got {start}"):
+            pipeline.host_batches(start)
+
+
+def test_a_second_iteration_traces_no_group_again(
+    pipeline: HostPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers(pipeline.host_batches())
+    monkeypatch.setattr(type(pipeline.group), "_apply", None)  # tracing would call it
+    assert numbers(pipeline.host_batches()) == list(range(200))
+    moved, step = pipeline.plan.starting_at(96)
+    assert numbers(dataclasses.replace(pipeline, plan=moved).host_batches(step))[0] == 96

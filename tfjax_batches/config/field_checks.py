@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the fields of a `BatchConfig` have values that they can have; all are checked at once."""
+
+import enum
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tfjax_batches.config.op_grammar import parse_ops
+from tfjax_batches.errors import ConfigError, nearest_hint
+from tfjax_batches.planning.policies import Remainder, Shuffle
+from tfjax_batches.text.numbers import is_integer, is_number
+
+Check = Callable[[str, Any], Any]
+"""Takes name and value of a field, returns the value in its final type, raises ConfigError."""
+
+
+def check_fields(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the fields in their final types, and a sentence for each that is wrong.
+
+    Args:
+        values: Fields of `BatchConfig` by name.
+    """
+    checked: dict[str, Any] = {}
+    errors: list[str] = []
+    for name, value in values.items():
+        try:
+            checked[name] = _CHECKS[name](name, value)
+        except ConfigError as error:
+            errors.append(str(error).replace("\n", "\n  "))
+    return checked, errors
+
+
+def _integer(least: int, beyond: int, *, optional: bool = False) -> Check:
+    """Return the check of an integer, least <= value < beyond; None too, where `optional`."""
+
+    def check(name: str, value: Any) -> int | None:
+        if optional and value is None:
+            return None
+        if not is_integer(value, least, beyond - 1):
+            raise ConfigError(
+                f"{name} must be an integer of at least {least} and below "
+                f"2**{beyond.bit_length() - 1}; got {value!r}."
+            )
+        return int(value)
+
+    return check
+
+
+def _member(kind: type[enum.StrEnum]) -> Check:
+    def check(name: str, value: Any) -> enum.StrEnum:
+        try:
+            return kind(value)
+        except ValueError:
+            known = [member.value for member in kind]
+            hint = nearest_hint(str(value), known)
+            raise ConfigError(f"{name} must be one of {known}; got {value!r}. {hint}") from None
+
+    return check
+
+
+def _names(*, optional: bool = False) -> Check:
+    def check(name: str, value: Any) -> tuple[str, ...] | None:
+        if optional and value is None:
+            return None
+        # A string is a sequence of its letters: a common slip, which would pass in silence.
+        if not isinstance(value, tuple | list) or not all(isinstance(v, str) for v in value):
+            hint = f" Write ({value!r},)." if isinstance(value, str) else ""
+            raise ConfigError(f"{name} must be a tuple of feature names; got {value!r}.{hint}")
+        if optional and not value:
+            raise ConfigError(f"{name} must name at least one feature; got (). None means all.")
+        return tuple(value)
+
+    return check
+
+
+def _check_flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name} must be True or False; got {value!r}.")
+    return value
+
+
+def _check_dataset(name: str, value: Any) -> Any:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise ConfigError(
+            f"{name} must name a TFDS dataset, a prepared folder or be a DatasetBuilder; "
+            f"got {value!r}."
+        )
+    return value
+
+
+def _check_split(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"{name} must be a string; got {value!r}.")
+    return value
+
+
+def _check_folder(name: str, value: Any) -> Any:
+    if value is not None and not (isinstance(value, str | os.PathLike) and str(value)):
+        raise ConfigError(f"{name} must name a folder, or be None; got {value!r}.")
+    return value
+
+
+def _check_ops(name: str, value: Any) -> str:
+    """Check the grammar; that the ops exist is checked by `build`, which knows them."""
+    if not isinstance(value, str):
+        raise ConfigError(f"{name} must be a string; got {value!r}.")
+    parse_ops(value)
+    return value
+
+
+def _check_lengths(name: str, value: Any) -> dict[str, int]:
+    if not isinstance(value, Mapping) or not all(isinstance(path, str) for path in value):
+        raise ConfigError(
+            f"{name} must map feature paths to lengths; got {value!r}. Write {{'path': 16}}."
+        )
+    check = _integer(1, 2**31)
+    # In one order, so that equal configs have equal texts on all processes.
+    return {path: check(f"{name}[{path!r}]", length) for path, length in sorted(value.items())}
+
+
+def _check_seconds(name: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if not is_number(value) or not 0 < value < 2**31:
+        raise ConfigError(
+            f"{name} must be a number above 0 and below 2**31; got {value!r}. None turns it off."
+        )
+    return float(value)
+
+
+_CHECKS: dict[str, Check] = {
+    "dataset": _check_dataset,
+    "split": _check_split,
+    "data_dir": _check_folder,
+    "prepare": _check_flag,
+    "global_batch_size": _integer(1, 2**31),
+    "shuffle": _member(Shuffle),
+    "seed": _integer(0, 2**63),
+    "num_epochs": _integer(1, 2**31, optional=True),
+    "remainder": _member(Remainder),
+    "features": _names(optional=True),
+    "keep_on_host": _names(),
+    "pad_to": _check_lengths,
+    "preprocess": _check_ops,
+    "with_ids": _check_flag,
+    "prefetch_depth": _integer(0, 2**31),
+    "prefetch_bytes": _integer(1, 2**63, optional=True),
+    "stall_seconds": _check_seconds,
+    "group_size": _integer(1, 2**31, optional=True),
+    # Each is a number of threads, or of groups in work.
+    "num_parallel_calls": _integer(1, 2**12, optional=True),
+    "threadpool_size": _integer(1, 2**12, optional=True),
+    "ram_budget_bytes": _integer(1, 2**63, optional=True),
+    "verify_crc": _check_flag,
+}

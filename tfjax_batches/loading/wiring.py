@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a checked config and a place for the batches to a loader, on one process.
+
+Two steps, since the examples that a filter selects are found between them: `open_run` opens the
+split, `make_loader` makes the plan and all that follows. Neither talks to other processes or asks
+JAX for devices.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import jax
+import tensorflow as tf
+import tensorflow_datasets as tfds
+from jax.sharding import NamedSharding
+
+from tfjax_batches.config.batch_config import BatchConfig
+from tfjax_batches.config.op_grammar import parse_ops
+from tfjax_batches.errors import ConfigError, LayoutError
+from tfjax_batches.features.feature_spec import FeatureSpec
+from tfjax_batches.loading.loader import BatchLoader
+from tfjax_batches.loading.state import Fingerprint, make_fingerprint
+from tfjax_batches.pipeline.group_function import GroupFunction, id_dtype
+from tfjax_batches.pipeline.host_features import check_device_features, choose_host_paths
+from tfjax_batches.pipeline.host_pipeline import HostPipeline, ReadOptions
+from tfjax_batches.placing.assemble import device_dtype
+from tfjax_batches.placing.sharding import check_feature_names, feature_sharding
+from tfjax_batches.planning.layout import BatchLayout
+from tfjax_batches.planning.plan import BatchPlan
+from tfjax_batches.planning.policies import Remainder, Shuffle
+from tfjax_batches.planning.row_multiple import check_row_multiple
+from tfjax_batches.planning.selection import Selection
+from tfjax_batches.preprocess.chain import (
+    build_chain,
+    check_transforms,
+    find_encoded,
+    find_row_multiple,
+    label_of,
+)
+from tfjax_batches.preprocess.registry import OPS_VERSION, build_transforms, is_library_op
+from tfjax_batches.preprocess.transforms import Transform
+from tfjax_batches.reading.decode import Decoder
+from tfjax_batches.reading.formats import RecordReader, open_reader
+from tfjax_batches.reading.label_names import find_label_names
+from tfjax_batches.reading.split import Split, open_split
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Where batches go.
+
+    Attributes:
+        layout: Which rows each process holds.
+        process_index: The process that loads here.
+        sharding: Sharding of every feature.
+        feature_shardings: Shardings by feature path, in place of `sharding`.
+    """
+
+    layout: BatchLayout
+    process_index: int
+    sharding: NamedSharding
+    feature_shardings: Mapping[str, NamedSharding]
+
+    def __post_init__(self) -> None:
+        if self.process_index not in self.layout.process_of_device:
+            raise LayoutError(
+                "Each process that loads owns devices of the mesh; process "
+                f"{self.process_index} owns none of {self.layout.describe().title}. "
+                "Make the mesh of jax.devices(), which are those of all processes."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OpenRun:
+    """A run whose split is open and whose plan is not made yet.
+
+    Attributes:
+        config: A checked config.
+        placement: Where batches go.
+        split: The records.
+        reader: Access to them.
+        transforms: Those of the ops of `preprocess`, then those given to `build`.
+    """
+
+    config: BatchConfig
+    placement: Placement
+    split: Split
+    reader: RecordReader
+    transforms: tuple[Transform, ...]
+
+
+def open_run(
+    config: BatchConfig,
+    placement: Placement,
+    builder: tfds.core.DatasetBuilder,
+    transforms: Sequence[Transform],
+) -> OpenRun:
+    """Return the run of a prepared dataset; reads its metadata only.
+
+    Args:
+        config: A checked config.
+        placement: Where batches go.
+        builder: The dataset.
+        transforms: Those given to `build`.
+
+    Raises:
+        BatchesError: As for `build`.
+    """
+    split = open_split(builder, config.split)
+    return OpenRun(
+        config=config,
+        placement=placement,
+        split=split,
+        reader=open_reader(split, verify_crc=config.verify_crc),
+        transforms=(*build_transforms(config.preprocess), *check_transforms(transforms)),
+    )
+
+
+def make_loader(run: OpenRun, selection: Selection | None) -> BatchLoader:
+    """Return the loader of a run.
+
+    Args:
+        run: The run.
+        selection: Which examples a filter selected; None: all.
+
+    Raises:
+        BatchesError: As for `build`.
+    """
+    config, split, placement = run.config, run.split, run.placement
+    _check_row_multiple(run)
+    plan = BatchPlan(
+        num_examples=split.num_examples if selection is None else len(selection.ids),
+        global_batch_size=config.global_batch_size,
+        shuffle=Shuffle(config.shuffle),
+        seed=config.seed,
+        num_epochs=config.num_epochs,
+        remainder=Remainder(config.remainder),
+        selection=selection,
+    )
+    pipeline = HostPipeline(
+        plan=plan,
+        rows=placement.layout.rows(placement.process_index),
+        reader=run.reader,
+        group=_make_group(run, plan),
+        process_index=placement.process_index,
+        options=ReadOptions.from_config(config),
+    )
+    check_feature_names(placement.feature_shardings, pipeline.device_specs)
+    return BatchLoader(
+        config=config,
+        layout=placement.layout,
+        pipeline=pipeline,
+        fingerprint=_fingerprint(run, pipeline),
+        label_names=find_label_names(split.features, _label_paths(pipeline)),
+        device_specs=_global_specs(pipeline.device_specs, placement),
+    )
+
+
+def _make_group(run: OpenRun, plan: BatchPlan) -> GroupFunction:
+    """Return what becomes of the records of a group, once all features have a place to go."""
+    config, name = run.config, run.split.name
+    decoder = Decoder(
+        run.split.features,
+        config.features,
+        name,
+        encoded=find_encoded(run.transforms),
+        pad_to=config.pad_to,
+    )
+    chain = build_chain(run.transforms, decoder.specs)
+    host_paths = choose_host_paths(chain.specs, config.keep_on_host, decoder.padded, name)
+    check_device_features(chain.specs, host_paths, name, decoder.parsed, chain.origin_of)
+    return GroupFunction(
+        decoder=decoder,
+        chain=chain,
+        host_paths=host_paths,
+        has_mask=plan.remainder.has_mask,
+        id_dtype=id_dtype(plan.num_in_split) if config.with_ids else None,
+    )
+
+
+def _check_row_multiple(run: OpenRun) -> None:
+    """Raise where rows that transforms mix are not together on a process and in a group."""
+    multiple = find_row_multiple(run.transforms)
+    if multiple == 1:
+        return
+    names = ", ".join(
+        label_of(transform, place)
+        for place, transform in enumerate(run.transforms)
+        if find_row_multiple([transform]) > 1
+    )
+    check_row_multiple(run.placement.layout, multiple, names)
+    if run.config.group_size is not None and run.config.group_size < multiple:
+        raise ConfigError(
+            f"A group holds the {multiple} rows that {names} mixes; "
+            f"group_size={run.config.group_size}. Raise it to {multiple}, or leave it out."
+        )
+
+
+def _fingerprint(run: OpenRun, pipeline: HostPipeline) -> Fingerprint:
+    """Return what the rows of a run depend on."""
+    config, group = run.config, pipeline.group
+    calls = parse_ops(config.preprocess)
+    # Where the function is the user's, only its graph tells whether it is still the same.
+    own = [place for place, call in enumerate(calls) if not is_library_op(call.name)]
+    own += range(len(calls), len(run.transforms))
+    return make_fingerprint(
+        pipeline.plan,
+        {
+            "dataset": run.split.name,
+            "examples": list(run.split.resolved),
+            "features": list(group.decoder.specs),
+            "keep_on_host": sorted(group.host_paths),
+            "pad_to": dict(config.pad_to),
+            "ops": [call.as_json() for call in calls],
+            "ops_version": OPS_VERSION if calls else None,
+            "transforms": list(group.chain.names[len(calls) :]),
+            # Another release of TensorFlow may trace one function to another graph.
+            "graphs": {tf.__version__: group.chain.digest(own)} if own else {},
+        },
+    )
+
+
+def _label_paths(pipeline: HostPipeline) -> list[str]:
+    """Return the integer features that reach the batch as TFDS decoded them."""
+    chain = pipeline.chain
+    return [path for path in chain.unchanged_paths if chain.specs[path].dtype.kind in "iu"]
+
+
+def _global_specs(
+    specs: Mapping[str, FeatureSpec], placement: Placement
+) -> dict[str, jax.ShapeDtypeStruct]:
+    """Return global shape, dtype on the device and sharding of each entry of a batch."""
+    global_specs = {}
+    for path, spec in specs.items():
+        shape = (placement.layout.global_batch_size, *spec.fixed_shape)
+        sharding = feature_sharding(path, shape, placement.sharding, placement.feature_shardings)
+        global_specs[path] = jax.ShapeDtypeStruct(
+            shape, device_dtype(spec.dtype), sharding=sharding
+        )
+    return global_specs

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random access to the records of TFRecord files: the index says where, a file gives the bytes."""
+
+import functools
+
+import numpy as np
+import numpy.typing as npt
+
+from tfjax_batches.errors import RecordError
+from tfjax_batches.planning.order import Int64Array
+from tfjax_batches.reading.dataset_errors import RESTORE
+from tfjax_batches.reading.split import Split
+from tfjax_batches.reading.storage import is_remote
+from tfjax_batches.reading.tfrecord.frames import (
+    FRAME_BYTES,
+    ChecksumError,
+    FrameError,
+    unpack_frames,
+)
+from tfjax_batches.reading.tfrecord.mapped_files import MappedFiles
+from tfjax_batches.reading.tfrecord.record_index import RecordIndex, open_index
+from tfjax_batches.reading.tfrecord.remote_files import RemoteFiles
+
+
+class TFRecordReader:
+    """Reads the records of a split by example index. See `RecordReader`.
+
+    Args:
+        split: Where the records are.
+        verify_crc: Whether to check each record's checksums.
+    """
+
+    def __init__(self, split: Split, *, verify_crc: bool = True) -> None:
+        self._split = split
+        self._verify_crc = verify_crc
+        self._num_records = {r.path: r.records_in_file for r in split.ranges}
+        self._paths = list(self._num_records)
+        numbers = {path: number for number, path in enumerate(self._paths)}
+        self._file_of_range = np.array([numbers[r.path] for r in split.ranges], np.int64)
+        files = RemoteFiles if is_remote(self._paths[0]) else MappedFiles
+        self._files: RemoteFiles | MappedFiles = files(self._paths)
+
+    def open(self) -> None:
+        """Load the index of the files, or scan them for it."""
+        _ = self._index
+
+    def read(self, examples: Int64Array) -> npt.NDArray[np.object_]:
+        """Return the stored bytes of each example, object[n].
+
+        Raises:
+            RecordError: A file is missing or damaged; names file, record and offset.
+        """
+        files, starts, ends = self._locate(examples)
+        frames = self._files.read(files, starts, ends)
+        try:
+            data = unpack_frames(frames, ends - starts, verify_crc=self._verify_crc)
+        except FrameError as error:
+            raise self._record_error(int(examples[error.member]), error) from error
+        return np.fromiter(data, object, len(data))
+
+    def mean_record_bytes(self) -> float:
+        """Return the mean size of the records of the split's files, in bytes, at least 1."""
+        num_records = list(self._num_records.values())
+        file_ends = self._index.offsets[self._index.bases + num_records]
+        return max(1.0, float(file_ends.sum()) / sum(num_records) - FRAME_BYTES)
+
+    def describe(self, example: int) -> str:
+        """Return file, record and offset of an example, for messages."""
+        _, (record,) = self._split.locate(np.array([example]))
+        (file,), (start,), _ = self._locate(np.array([example]))
+        return f"record {record} of {self._paths[file]}, at byte {start}"
+
+    def index_location(self) -> str:
+        """Return the paths of the index files."""
+        return ", ".join(self._index.paths) or "memory only: no folder for it can be written"
+
+    def _locate(self, examples: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Return file, first byte and the byte after the last of each example, each int64[n]."""
+        of_range, records = self._split.locate(examples)
+        files = self._file_of_range[of_range]
+        return (files, *self._index.extents(files, records))
+
+    def _record_error(self, example: int, error: FrameError) -> RecordError:
+        location = self.describe(example)
+        if isinstance(error, ChecksumError):
+            return RecordError(
+                f"A record must match its stored checksums; the {error} of {location}, does not. "
+                f"{RESTORE} verify_crc=False reads it unchecked."
+            )
+        return RecordError(
+            f"The index must say where each record is; it says {location}, but {error}. If the "
+            "file was changed, restore it or prepare the dataset again; if not, the index is "
+            f"wrong: delete {self.index_location()}."
+        )
+
+    @functools.cached_property
+    def _index(self) -> RecordIndex:
+        return open_index(self._num_records)

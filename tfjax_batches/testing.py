@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For tests of your own transforms and filters: loaders of a few examples, without any file.
+
+from tfjax_batches import testing
+
+def test_brighten():
+examples = [{"image": np.full((4, 4, 3), i, np.uint8)} for i in range(8)]
+loader = testing.loader_of(examples, transforms=[brighten])
+first = next(loader.host_batches())
+testing.check_transforms(examples, [brighten])
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import numpy.typing as npt
+import tensorflow_datasets as tfds
+from jax.sharding import Mesh
+
+from tfjax_batches.config.batch_config import config_from
+from tfjax_batches.errors import BatchesError, ConfigError, FeatureError, TransformError
+from tfjax_batches.features.paths import flatten
+from tfjax_batches.loading.loader import BatchLoader
+from tfjax_batches.loading.wiring import OpenRun, Placement, make_loader
+from tfjax_batches.pipeline.filter_scan import scan_selection
+from tfjax_batches.placing.sharding import data_sharding
+from tfjax_batches.planning.layout import BatchLayout
+from tfjax_batches.planning.order import Int64Array
+from tfjax_batches.preprocess.chain import check_transforms as as_transforms
+from tfjax_batches.preprocess.chain import find_row_multiple
+from tfjax_batches.preprocess.filter import FilterExamples, check_filter
+from tfjax_batches.preprocess.registry import build_transforms
+from tfjax_batches.preprocess.transforms import Transform
+from tfjax_batches.reading.split import FileRange, Split
+
+Examples = Sequence[Mapping[str, Any]]
+
+
+def loader_of(
+    examples: Examples,
+    features: tfds.features.FeaturesDict | None = None,
+    *,
+    transforms: Sequence[Transform] = (),
+    filter: FilterExamples | None = None,
+    **fields: Any,
+) -> BatchLoader:
+    """Return a loader of examples in memory, on the first device of this process.
+
+    It does all that a loader of a dataset does: it encodes the examples as TFDS would write them,
+    and reads, decodes, transforms and places them.
+
+    Args:
+        examples: Nested dicts of NumPy values, strings or numbers, as `tfds.load` gives them.
+        features: How TFDS stores them. None: tensors of the shape and dtype that the first example
+            has; strings and bytes as text.
+        transforms: As for `build`.
+        filter: As for `build`. Nothing is saved.
+        **fields: Fields of `BatchConfig`. By default all examples are one batch, in their order,
+            once.
+
+    Returns:
+        A loader of this process alone, whatever other processes there are.
+
+    Raises:
+        BatchesError: As for `build`.
+
+    Example:
+        >>> import numpy as np
+        >>> loader = loader_of([{"x": np.float32(1)}, {"x": np.float32(2)}])
+        >>> next(loader.host_batches())["x"].tolist()
+        [1.0, 2.0]
+    """
+    if not examples:
+        raise ConfigError("loader_of takes at least one example; got none. Give some.")
+    defaults = {"global_batch_size": len(examples), "shuffle": "none", "num_epochs": 1}
+    config = config_from("examples", {**defaults, **fields}, "loader_of")
+    known = features or tfds.features.FeaturesDict(_features_of(examples[0]))
+    reader = _MemoryReader([_serialize(known, example) for example in examples])
+    split = Split(
+        name="examples/0.0.0",
+        split="train",
+        resolved=(f"train[0:{len(examples)}]",),
+        ranges=(
+            FileRange(path="memory", skip=0, take=len(examples), records_in_file=len(examples)),
+        ),
+        features=known,
+    )
+    sharding = data_sharding(Mesh(np.array(jax.local_devices()[:1]), ("data",)))
+    placement = Placement(
+        layout=BatchLayout.from_sharding(sharding, config.global_batch_size),
+        process_index=jax.process_index(),
+        sharding=sharding,
+        feature_shardings={},
+    )
+    run = OpenRun(
+        config=config,
+        placement=placement,
+        split=split,
+        reader=reader,
+        transforms=(*build_transforms(config.preprocess), *as_transforms(transforms)),
+    )
+    chosen = check_filter(filter)
+    return make_loader(run, None if chosen is None else scan_selection(chosen, split, reader))
+
+
+def check_transforms(
+    examples: Examples,
+    transforms: Sequence[Transform],
+    features: tfds.features.FeaturesDict | None = None,
+    **fields: Any,
+) -> None:
+    """Raise unless transforms make of each example the same, every time and in any group.
+
+    Batches are functions of config and step only if transforms keep to that: how examples are
+    grouped changes with processes and speed. The examples are transformed twice in groups of
+    several sizes, with padding rows among them, and compared bit by bit.
+
+    Args:
+        examples: At least two, as for `loader_of`; better more, and different ones.
+        transforms: As for `build`.
+        features: As for `loader_of`.
+        **fields: Fields of `BatchConfig`, such as `preprocess`.
+
+    Raises:
+        TransformError: Values differ; names feature and example.
+        BatchesError: As for `build`, such as ConfigError for a transform that draws from
+            `tf.random.uniform`.
+
+    Example:
+        >>> import numpy as np
+        >>> import tfjax_batches as tjb
+        >>> check_transforms(
+        ...     [{"x": np.float32(i)} for i in range(5)],
+        ...     [tjb.MapExamples(lambda example: {"x": 2 * example["x"]})],
+        ... )
+    """
+    ops = build_transforms(fields.get("preprocess", ""))
+    multiple = find_row_multiple([*ops, *as_transforms(transforms)])
+    # One multiple more than the examples fill, so that some rows are padding.
+    rows = (len(examples) // multiple + 1) * multiple
+    fixed: dict[str, Any] = {
+        "global_batch_size": rows,
+        "remainder": "pad",
+        "with_ids": True,
+        "num_epochs": 1,
+    }
+    expected: dict[str, Any] | None = None
+    for size in (rows, rows, multiple, 2 * multiple):
+        loader = loader_of(
+            examples,
+            features,
+            transforms=transforms,
+            **{"shuffle": "none", **fields, **fixed, "group_size": min(size, rows)},
+        )
+        found = flatten(next(loader.host_batches()))
+        expected = found if expected is None else expected
+        for path, values in expected.items():
+            if (row := _first_difference(values, found[path])) is not None:
+                raise TransformError(
+                    "Transforms make of an example the same every time and in any group; "
+                    f"{path!r} of example {expected['_id'][row]} is {values[row]!r} in a group of "
+                    f"{rows} rows and {found[path][row]!r} in groups of {size}. Let each row of "
+                    "a MapBatches depend on that row alone, or give row_multiple."
+                )
+
+
+class _MemoryReader:
+    """A `RecordReader` of records in memory."""
+
+    def __init__(self, records: Sequence[bytes]) -> None:
+        self._records = records
+
+    def open(self) -> None:
+        """Do nothing: there is no file."""
+
+    def read(self, examples: Int64Array) -> npt.NDArray[np.object_]:
+        """Return the record of each example, object[n]."""
+        return np.fromiter((self._records[e] for e in examples.tolist()), object, len(examples))
+
+    def mean_record_bytes(self) -> float:
+        """Return the mean size of a record, in bytes."""
+        return max(1.0, sum(map(len, self._records)) / len(self._records))
+
+    def describe(self, example: int) -> str:
+        """Return which example it is."""
+        return f"example {example}"
+
+    def index_location(self) -> str:
+        """Return where the index is: there is none."""
+        return "memory"
+
+
+def _features_of(example: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _features_of(value) if isinstance(value, Mapping) else _feature_of(name, value)
+        for name, value in example.items()
+    }
+
+
+def _feature_of(name: str, value: Any) -> tfds.features.FeatureConnector:
+    array = np.asarray(value)
+    if array.dtype.kind in "SU" and array.ndim == 0:
+        return tfds.features.Text()
+    if array.dtype.kind in "OSU":
+        raise FeatureError(
+            "Features in memory are arrays of numbers, or one string; "
+            f"{name!r} is {array.dtype} of shape {array.shape}. Give loader_of its features."
+        )
+    return tfds.features.Tensor(shape=array.shape, dtype=array.dtype)
+
+
+def _serialize(features: tfds.features.FeaturesDict, example: Mapping[str, Any]) -> bytes:
+    try:
+        record: bytes = features.serialize_example(features.encode_example(example))
+    except BatchesError:
+        raise
+    # Whatever TFDS raises for a value that a feature cannot hold.
+    except Exception as error:
+        raise FeatureError(
+            f"Examples fit their features, {features}; {example!r} does not: {error}. Correct the "
+            "example, or give loader_of its features."
+        ) from error
+    return record
+
+
+def _first_difference(expected: npt.NDArray[Any], found: npt.NDArray[Any]) -> int | None:
+    """Return the first row whose bits differ; None: there is none."""
+    for row, (one, other) in enumerate(zip(expected, found, strict=True)):
+        if np.asarray(one).tobytes() != np.asarray(other).tobytes():
+            return row
+    return None
