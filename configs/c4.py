@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C4, web pages in English: bytes as tokens, for a language model.
+"""C4, English web pages as byte tokens, for a language model.
 
-The dataset has to be prepared first, which takes a cluster: see TFDS on c4. A page that is longer
-than a row is cut.
+Prepare the dataset first, which needs a cluster: see the page on c4 in the TFDS catalog. Pages
+longer than a row are truncated.
 """
 
 from configs.digits import TrainConfig

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CIFAR-10: photographs, 32×32, shifted by up to 4 pixels and mirrored. See scripts/train.py."""
+"""CIFAR-10: 32×32 photographs, randomly shifted by up to 4 pixels and flipped."""
 
 from configs.digits import TrainConfig
 from tfjax_batches import BatchConfig
 
-NORMALIZE = "normalize((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))"
+NORMALIZE = "normalize((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616), scale=255)"
 
 
 def get_config() -> TrainConfig:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handwritten digits, 8×8: trains in seconds on a CPU. See scripts/train.py."""
+"""Handwritten digits, 8×8; trains in seconds on a CPU. Also defines `TrainConfig`."""
 
 import dataclasses
 
@@ -8,22 +8,22 @@ from tfjax_batches import BatchConfig
 
 @dataclasses.dataclass(kw_only=True)
 class TrainConfig:
-    """What scripts/train.py needs to know.
+    """The settings of scripts/train.py.
 
     Attributes:
         batches: The training batches.
-        eval_split: Evaluated whole, each example once.
-        eval_preprocess: Ops for that split. None: those of `batches`.
-        mesh: Mesh axes and sizes in order; one size may be -1: all devices that are left.
-        data_axes: Mesh axes that split the batch. Weights are split over `model`, where there
-            is such an axis.
-        parallel: How a step is split over devices: `jit`, by the compiler, or `shard_map`, with
-            collectives by name. Both compute the same.
-        num_steps: Training steps. 0: as many as `batches` holds.
-        checkpoint_every: Steps between checkpoints, where there is a --workdir.
-        hidden_units: Width of the network's hidden layer.
-        learning_rate: Of Adam.
-        seed: Of the weights.
+        eval_split: The split to evaluate; each example counts once.
+        eval_preprocess: The ops for that split. None: those of `batches`.
+        mesh: Mesh axes and their sizes, in order. One size may be -1: all remaining devices.
+        data_axes: The mesh axes that split the batch. Weights are split over the axis `model`, if
+            the mesh has one.
+        parallel: How a step is split over devices: `jit` (by the compiler) or `shard_map` (with
+            explicit collectives). Both compute the same.
+        num_steps: Training steps. 0: all steps of `batches`.
+        checkpoint_every: Steps between checkpoints, if there is a --workdir.
+        hidden_units: Width of the hidden layer.
+        learning_rate: Learning rate of Adam.
+        seed: Seed of the initial weights.
     """
 
     batches: BatchConfig
@@ -40,7 +40,7 @@ class TrainConfig:
 
 
 def get_config() -> TrainConfig:
-    """Return the default config; override as in `--config.batches.global_batch_size=64`."""
+    """Return the default config; flags such as `--config.batches.seed=1` override it."""
     return TrainConfig(
         batches=BatchConfig(
             dataset="digits",

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ImageNet: random windows of photographs as 224×224, decoded alone; the middle to evaluate.
+"""ImageNet: random crops, 224×224, to train on, and central crops to evaluate.
 
-The dataset has to be prepared by hand: see TFDS on imagenet2012.
+Only the crop of each JPEG is decoded. Download the dataset by hand: see the page on imagenet2012 in
+the TFDS catalog.
 """
 
 from configs.digits import TrainConfig
 from tfjax_batches import BatchConfig
 
-NORMALIZE = "normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))"
+NORMALIZE = "normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225), scale=255)"
 
 
 def get_config() -> TrainConfig:

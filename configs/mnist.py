@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MNIST: handwritten digits, 28×28. See scripts/train.py."""
+"""MNIST: handwritten digits, 28×28."""
 
 from configs.digits import TrainConfig
 from tfjax_batches import BatchConfig

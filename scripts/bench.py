@@ -1,40 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures this loader beside the usual ways, as ratios within one run.
+"""Compares this loader with the usual ways to read TFDS, as ratios within one run.
 
     python scripts/bench.py [WORKLOAD ...] [--engines A,B] [--rounds 5] [--seconds 3] [--json FILE]
-    python scripts/bench.py --quick       # small data, one short round: to see that it runs
+    python scripts/bench.py --compare        # exits with 1 if it is slower than bench_baseline.json
+    python scripts/bench.py --save-baseline  # writes bench_baseline.json
+    python scripts/bench.py --quick          # small data, one short round: shows that it runs
 
-Engines take turns, each in a process of its own, for several rounds: the machine may be shared,
-and medians and ratios are what counts. Where other programs take a share of the machine that
-changes, the CPU time of an example says more than the rate; that of grain_loader leaves out its
-processes. `limit` is parsing and decoding alone, of records in memory. The datasets are made on
-the first run, in --data_dir. Needs the `bench` extra.
+Engines take turns for several rounds, each in its own process. The machine may be shared, so trust
+medians and ratios. If the load of other programs changes, the CPU time per example says more than
+the rate; for grain_loader it does not count the worker processes. `limit` only parses and decodes
+records that are in memory. The first run writes the datasets to --data_dir. Needs
+the `bench` extra.
 """
 
 import argparse
 import json
 import os
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from typing import Any
 
+import bench_report
+from bench_report import Results
+
 NAMES = ("tabular", "tokens", "small_png", "jpeg")
 ENGINES = ("tfjax_batches", "tfds", "clu", "grain_map", "grain_loader", "limit")
-PEERS = ENGINES[1:-1]
 WARM_UP_SECONDS = 2.0
-TURN_TIMEOUT_SECONDS = 1200  # the first turn of a workload makes its dataset
-
-Results = dict[str, dict[str, list[dict[str, float]]]]
-"""workload → engine → a result per round."""
+TURN_TIMEOUT_SECONDS = 1200  # the first turn of a workload writes its dataset
 
 
 def measure(engine: str, name: str, options: argparse.Namespace) -> dict[str, float]:
-    """Return what one turn of an engine measured; runs in a process of its own."""
-    # Here: the parent process needs neither, and JAX reads its flags once.
+    """Run one turn of an engine in this process, and return its figures.
+
+    Args:
+        engine: One of `ENGINES`.
+        name: The workload, one of `NAMES`.
+        options: `data_dir`, `quick` and `seconds`.
+
+    Returns:
+        `rate` in examples/s and `cpu_us` in CPU µs an example; of an engine also `first_seconds`
+        until the first batch and `peak_mb` of memory.
+    """
+    # Imported here: the parent process needs neither, and JAX reads its flags only once.
     import bench_engines
     import bench_workloads
     import jax
@@ -48,7 +58,7 @@ def measure(engine: str, name: str, options: argparse.Namespace) -> dict[str, fl
         return {"rate": rate, "cpu_us": cpu_us}
     make_batches = bench_engines.ENGINES[engine](workload, options.data_dir)
     start = time.perf_counter()
-    batches = make_batches()
+    batches: Any = make_batches()  # all have close()
     jax.block_until_ready(next(batches))
     first_seconds = time.perf_counter() - start
     count_batches(batches, 0.1 if options.quick else WARM_UP_SECONDS)
@@ -67,7 +77,7 @@ def measure(engine: str, name: str, options: argparse.Namespace) -> dict[str, fl
 
 
 def count_batches(batches: Any, seconds: float) -> float:
-    """Return batches a second that are ready on all devices."""
+    """Return how many batches a second become ready on all devices."""
     import jax
 
     start, count = time.perf_counter(), 0
@@ -80,11 +90,11 @@ def count_batches(batches: Any, seconds: float) -> float:
 def run_turn(
     engine: str, names: list[str], options: argparse.Namespace
 ) -> dict[str, dict[str, float]]:
-    """Return what an engine measured on some workloads, from a process of its own."""
+    """Run one turn of an engine in a new process, and return its figures by workload."""
     command = [sys.executable, __file__, *names, "--turn", engine, "--data_dir", options.data_dir]
     command += ["--seconds", str(options.seconds), *(["--quick"] if options.quick else [])]
     environment = {
-        # Before JAX starts: a 2 × 2 mesh on any machine.
+        # JAX reads these when it starts: a 2 × 2 mesh on any machine.
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
         "TF_CPP_MIN_LOG_LEVEL": "2",
@@ -103,9 +113,9 @@ def run_turn(
 
 
 def run_rounds(options: argparse.Namespace) -> Results:
-    """Return all results; engines take turns."""
+    """Let the engines take turns, and return all results."""
     results: Results = {name: {e: [] for e in options.engines} for name in options.workloads}
-    # Memory is measured a process, so each workload has one; --quick has no time for that.
+    # Peak memory is counted per process, so each workload gets its own; --quick saves that time.
     runs = [options.workloads] if options.quick else [[name] for name in options.workloads]
     for names in runs:
         for number in range(1 if options.quick else options.rounds):
@@ -117,64 +127,34 @@ def run_rounds(options: argparse.Namespace) -> Results:
     return results
 
 
-def ratios_of(engines: dict[str, list[dict[str, float]]]) -> dict[str, float]:
-    """Return our median rate against that of the best peer and of the limit."""
-    medians = {
-        engine: statistics.median(result["rate"] for result in each)
-        for engine, each in engines.items()
-    }
-    ours = medians.get("tfjax_batches", float("nan"))
-    best = max((medians[peer] for peer in PEERS if peer in medians), default=float("nan"))
-    return {"best_peer": ours / best, "limit": ours / medians.get("limit", float("nan"))}
-
-
-def print_table(name: str, engines: dict[str, list[dict[str, float]]]) -> None:
-    """Print median, spread, first batch and memory of each engine, and the ratios."""
-    print(f"\n{name}: examples/s on 2 × 2 CPU devices, shuffled")
-    print(
-        f"{'engine':14} {'median':>9} {'lowest':>9} {'highest':>9} {'ours is':>9}"
-        f" {'CPU/example':>12} {'first batch':>12} {'peak memory':>12}"
-    )
-    ours = statistics.median(r["rate"] for r in engines.get("tfjax_batches", [{"rate": 0.0}]))
-    for engine, results in engines.items():
-        rates = [result["rate"] for result in results]
-        median = statistics.median(rates)
-        line = f"{engine:14} {median:9,.0f} {min(rates):9,.0f} {max(rates):9,.0f}"
-        line += f" {ours / median:7.2f} ×"
-        cpu_us = statistics.median(result["cpu_us"] for result in results)
-        line += f" {cpu_us:9,.1f} µs"
-        if engine != "limit":
-            first = statistics.median(result["first_seconds"] for result in results)
-            peak = statistics.median(result["peak_mb"] for result in results)
-            line += f" {first:10.2f} s {peak:9,.0f} MB"
-        print(line)
-    ratios = ratios_of(engines)
-    print(f"{ratios['best_peer']:.2f} × the best peer, {ratios['limit']:.2f} of the limit")
-
-
 def parse_arguments() -> argparse.Namespace:
-    """Return the options, with lists made of comma-separated texts."""
+    """Return the options, with comma-separated lists split."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(NAMES)}")
-    parser.add_argument("--engines", default=",".join(ENGINES), help="joined by commas")
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(NAMES))
+    parser.add_argument("--engines", default=",".join(ENGINES), help="separated by commas")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each engine")
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each turn")
+    parser.add_argument("--seconds", type=float, default=3.0, help="length of each turn")
     parser.add_argument("--quick", action="store_true", help="small data, one short round")
-    parser.add_argument("--json", metavar="FILE", help="also write all results here")
+    parser.add_argument("--json", metavar="FILE", help="write all figures and versions here")
+    baseline = parser.add_mutually_exclusive_group()
+    baseline.add_argument("--compare", action="store_true", help="exit with 1 if it became slower")
+    baseline.add_argument("--save-baseline", action="store_true", help="what --compare reads")
     default = os.path.join(tempfile.gettempdir(), "tfjax_batches_bench")
-    parser.add_argument("--data_dir", default=default, help="of the datasets that are made")
+    parser.add_argument("--data_dir", default=default, help="folder for the datasets")
     parser.add_argument("--turn", metavar="ENGINE", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.engines = options.engines.split(",")
     options.workloads = options.workloads or list(NAMES)
     for given, known in ((options.workloads, NAMES), (options.engines, ENGINES)):
         if unknown := sorted(set(given) - set(known)):
-            parser.error(f"{unknown[0]!r} is none of {', '.join(known)}")
+            parser.error(f"unknown name {unknown[0]!r}; choose from {', '.join(known)}")
+    if (options.compare or options.save_baseline) and "tfjax_batches" not in options.engines:
+        parser.error("a baseline holds ratios of tfjax_batches; add it to --engines")
     return options
 
 
 def main() -> None:
-    """Run all turns and print the tables."""
+    """Run all turns; print, save and compare what they measured."""
     options = parse_arguments()
     if options.turn:
         measured = {name: measure(options.turn, name, options) for name in options.workloads}
@@ -182,14 +162,14 @@ def main() -> None:
         return
     results = run_rounds(options)
     for name, engines in results.items():
-        print_table(name, engines)
+        bench_report.print_table(name, engines)
     if options.json:
-        content = {
-            name: {"ratios": ratios_of(engines), "engines": engines}
-            for name, engines in results.items()
-        }
-        with open(options.json, "w") as file:
-            json.dump(content, file, indent=2)
+        content = {**bench_report.describe_machine(), "workloads": results}
+        bench_report.write_json(options.json, content)
+    if options.save_baseline:
+        bench_report.save_baseline(results)
+    if options.compare and bench_report.compare_with_baseline(results):
+        sys.exit(1)
 
 
 if __name__ == "__main__":

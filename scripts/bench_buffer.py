@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the double buffer alone: what it hides, and what it costs. Needs no dataset.
+"""Measures the double buffer alone: how much it overlaps and what it costs. Needs no dataset.
 
     python scripts/bench_buffer.py [--quick] [--json FILE]
 
-Overlap is the ratio of two loops in one run, with and without the thread. Cost is the median over
-rounds in which the buffer and the bare assembly take turns.
+Overlap is the ratio of the times of two loops, with and without the thread. Cost is the median over
+rounds; in each round, the buffer and the bare assembly take turns.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 
-# Before JAX starts.
+# JAX reads these when it is imported.
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 
@@ -23,16 +23,16 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tfjax_batches.placing.assemble import Assembler, HostBatch
+from tfjax_batches.placing.assemble import Assembler
 from tfjax_batches.placing.isolation import isolated
-from tfjax_batches.placing.prefetch import Prefetcher
+from tfjax_batches.placing.prefetcher import Prefetcher
 
 ROWS = 256
 FEATURES = {"image": (8, 8, 1), "vector": (16,), "label": (), "_id": ()}
 READ_SECONDS = CONSUME_SECONDS = 0.05
 
 
-def make_assembler() -> tuple[Assembler, HostBatch]:
+def make_assembler() -> tuple[Assembler, dict[str, np.ndarray]]:
     """Return an assembler of four features on eight devices, and a host batch for it."""
     sharding = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), PartitionSpec("data"))
     batch = {path: np.zeros((ROWS, *shape), np.float32) for path, shape in FEATURES.items()}
@@ -46,11 +46,11 @@ def make_assembler() -> tuple[Assembler, HostBatch]:
 
 
 def overlap(steps: int, slow_every: int | None) -> dict[str, float]:
-    """Return seconds for all steps without and with the thread, and their ratio.
+    """Return the seconds for all steps without and with the thread, and their ratio.
 
     Args:
         steps: Batches to read and consume.
-        slow_every: Every so many reads, one takes four times as long. None: all are alike.
+        slow_every: Every so many reads, one takes four times as long. None: all take the same time.
     """
 
     def source() -> Iterator[int]:
@@ -71,10 +71,14 @@ def overlap(steps: int, slow_every: int | None) -> dict[str, float]:
 
 
 def cost(rounds: int, steps: int) -> dict[str, float]:
-    """Return the cost per step in µs: of the assembly, and of the buffer with a full queue.
+    """Return the cost of a step in µs: of the assembly, and of the buffer with a full queue.
 
-    `beyond the assembly` is CPU time of all threads, which other programs on the machine leave
-    alone; `next` is what the consumer waits.
+    The CPU figures count all threads, and other programs on the machine do not change them; `next`
+    is how long the consumer waits.
+
+    Args:
+        rounds: Turns of each way; the result is their median.
+        steps: Steps of each turn.
     """
     assemble, host_batch = make_assembler()
     source = itertools.repeat(host_batch)
@@ -98,16 +102,16 @@ def cost(rounds: int, steps: int) -> dict[str, float]:
 
 
 def per_step(action: Callable[[], object], steps: int) -> tuple[float, float]:
-    """Return CPU time of the process and median wall time of an action, in µs.
+    """Return CPU time of the process and median wall time per action, in µs.
 
-    Between two calls the consumer leaves the processor, long enough for the buffer to fill.
+    The consumer sleeps between two calls, long enough for the buffer to fill.
     """
     walls, result = [], action()
     cpu_start = time.process_time()
     for _ in range(steps):
         jax.block_until_ready(result)
         time.sleep(0.002)
-        earlier = result  # so that freeing it is not in the time of the call
+        earlier = result  # keeps it alive, so that the time of the call does not include freeing it
         start = time.perf_counter()
         result = action()
         walls.append(time.perf_counter() - start)
@@ -119,7 +123,7 @@ def per_step(action: Callable[[], object], steps: int) -> tuple[float, float]:
 def main() -> None:
     """Run both sections and print them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="short, to see that it runs")
+    parser.add_argument("--quick", action="store_true", help="short; shows that it runs")
     parser.add_argument("--json", metavar="FILE", help="also write the figures here")
     options = parser.parse_args()
     steps, rounds, cost_steps = (4, 1, 50) if options.quick else (40, 9, 300)

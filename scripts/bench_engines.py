@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways to read a dataset that bench.py compares, each as its authors advise.
+"""The engines that bench.py compares: ways to read a dataset, each as its authors recommend.
 
-An engine gives batches of global arrays, endless and shuffled. For `jpeg` each applies the same
-random crop and flip, on the encoded bytes where it can.
+An engine yields shuffled batches of global arrays without end. For `jpeg` all apply the same random
+crop and flip, on the encoded bytes if they can.
 """
 
 import collections
@@ -22,7 +22,6 @@ from bench_workloads import CROP, Workload
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tfjax_batches as tjb
-from tfjax_batches.features.rows import UNROLL_LIMIT
 from tfjax_batches.planning.seeds import derive_seeds
 
 SHUFFLE_BUFFER = 10_000
@@ -34,14 +33,14 @@ SHARDING = NamedSharding(
 )
 
 
-# What Inception trained with, and `decode_random_crop` does by default.
+# The area and aspect ratio of random crops: from Inception, and the defaults of decode_random_crop.
 AREA = (0.08, 1.0)
 RATIO = (3 / 4, 4 / 3)
 PREPROCESS = {"jpeg": f"decode_random_crop({CROP})|flip_lr"}
 
 
 def crop_and_flip(encoded: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Return uint8[224, 224, 3]: a random window of a JPEG, decoded alone, perhaps flipped.
+    """Decode a random window of a JPEG, resize it to uint8[224, 224, 3], and flip half of them.
 
     Args:
         encoded: The JPEG, string[].
@@ -65,7 +64,7 @@ def crop_and_flip(encoded: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def build_loader(workload: Workload, data_dir: str) -> tjb.BatchLoader:
-    """Return the loader."""
+    """Return the loader of this library for a workload, whose dataset it writes if missing."""
     return tjb.build(
         bench_workloads.prepare(workload, data_dir, "tfrecord"),
         SHARDING,
@@ -75,7 +74,7 @@ def build_loader(workload: Workload, data_dir: str) -> tjb.BatchLoader:
 
 
 def tfjax_batches(workload: Workload, data_dir: str) -> Callable[[], Iterator[Any]]:
-    """This library."""
+    """Return what opens the iterator of this library."""
     loader = build_loader(workload, data_dir)
     return lambda: iter(loader)
 
@@ -84,18 +83,18 @@ def tfjax_batches(workload: Workload, data_dir: str) -> Callable[[], Iterator[An
 
 
 def skip_decoders(workload: Workload) -> dict[str, Any] | None:
-    """Return TFDS's decoders that leave the images of `jpeg` encoded."""
+    """Return the TFDS decoders that keep the images of `jpeg` encoded."""
     return {"image": tfds.decode.SkipDecoding()} if workload.name == "jpeg" else None
 
 
 def crop_example(example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Crop one image."""
+    """Crop the image of an example."""
     seed = tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int32)
     return {**example, "image": crop_and_flip(example["image"], seed)}
 
 
 def tfds_as_dataset(workload: Workload, data_dir: str) -> Callable[[], Iterator[Any]]:
-    """TFDS with a shuffle buffer, and a two-deep deque to the device."""
+    """Return what opens TFDS with a shuffle buffer, and keeps two batches on the devices."""
     builder = tfds.builder_from_directory(bench_workloads.prepare(workload, data_dir, "tfrecord"))
     dataset = builder.as_dataset(
         split="train", shuffle_files=True, decoders=skip_decoders(workload)
@@ -110,7 +109,7 @@ def tfds_as_dataset(workload: Workload, data_dir: str) -> Callable[[], Iterator[
 
 
 def clu(workload: Workload, data_dir: str) -> Callable[[], Iterator[Any]]:
-    """CLU's deterministic_data, and the same deque."""
+    """Return what opens CLU's deterministic_data, and keeps two batches on the devices."""
     from clu import deterministic_data
 
     builder = tfds.builder_from_directory(bench_workloads.prepare(workload, data_dir, "tfrecord"))
@@ -134,7 +133,7 @@ def clu(workload: Workload, data_dir: str) -> Callable[[], Iterator[Any]]:
 
 
 def to_device(host_batches: Iterator[Any]) -> Iterator[Any]:
-    """Yield global arrays, two batches ahead, as Flax's examples do."""
+    """Yield global arrays two batches ahead, as the examples of Flax do."""
 
     def put() -> Any:
         batch = next(host_batches)
@@ -152,10 +151,10 @@ def to_device(host_batches: Iterator[Any]) -> Iterator[Any]:
 
 
 class CropExample:
-    """Crops one image with Pillow, which decodes whole JPEGs."""
+    """Crops the image of an example with Pillow, which decodes whole JPEGs."""
 
     def __call__(self, example: dict[str, Any]) -> dict[str, Any]:
-        """Return the example with its crop."""
+        """Return the example with the crop as its image."""
         import PIL.Image
 
         random = np.random.default_rng()
@@ -168,10 +167,10 @@ class CropExample:
 
 
 def draw_box(random: np.random.Generator, width: int, height: int) -> tuple[int, int, int, int]:
-    """Return left, top, right and bottom of a random window, as `crop_and_flip` draws it."""
+    """Return left, top, right and bottom of a random window, drawn like that of `crop_and_flip`."""
     for _ in range(100):
         ratio = random.uniform(*RATIO)
-        # TensorFlow draws the height evenly, not the area.
+        # Like TensorFlow, draw the height uniformly, not the area.
         least, most = (np.sqrt(area * width * height / ratio) for area in AREA)
         box_height = round(random.uniform(least, most))
         box_width = round(box_height * ratio)
@@ -183,14 +182,14 @@ def draw_box(random: np.random.Generator, width: int, height: int) -> tuple[int,
 
 
 def grain_source(workload: Workload, data_dir: str) -> Any:
-    """Return TFDS's random-access source."""
+    """Return the random-access data source of TFDS."""
     folder = bench_workloads.prepare(workload, data_dir, "array_record")
     builder = tfds.builder_from_directory(folder)
     return builder.as_data_source(split="train", decoders=skip_decoders(workload))
 
 
 def grain_map(workload: Workload, data_dir: str) -> Callable[[], Iterator[Any]]:
-    """Grain's MapDataset, which reads in threads."""
+    """Return what opens Grain's MapDataset, which reads in threads."""
     import grain
 
     dataset = grain.MapDataset.source(grain_source(workload, data_dir)).shuffle(seed=0).repeat()
@@ -202,17 +201,17 @@ def grain_map(workload: Workload, data_dir: str) -> Callable[[], Iterator[Any]]:
 
 
 def grain_loader(workload: Workload, data_dir: str) -> Callable[[], Iterator[Any]]:
-    """Grain's DataLoader, which reads in processes."""
+    """Return what opens Grain's DataLoader, which reads in processes."""
     import grain
     from absl import flags
 
-    flags.FLAGS.mark_as_parsed()  # Grain asks for flags of its own
+    flags.FLAGS.mark_as_parsed()  # Grain reads absl flags
 
     class Crop(grain.transforms.Map):
-        """Crops."""
+        """Crops the image of each example."""
 
         def map(self, element: Any) -> Any:
-            """Crop one image."""
+            """Return the example with the crop as its image."""
             return CropExample()(element)
 
     source = grain_source(workload, data_dir)
@@ -232,32 +231,30 @@ def grain_loader(workload: Workload, data_dir: str) -> Callable[[], Iterator[Any
 
 
 def measure_limit(workload: Workload, data_dir: str, seconds: float) -> tuple[float, float]:
-    """Return examples/s, and CPU µs of each, of decoding records in memory, in a thread a core."""
-    loader = build_loader(workload, data_dir)
-    # Batch by batch, like everything else here: a call for several would cost less an example.
-    rows = (
-        min(workload.batch_size, UNROLL_LIMIT)
-        if workload.name == "small_png"
-        else (workload.batch_size)
-    )
+    """Measure decoding of records in memory with one thread per core.
+
+    Returns:
+        Examples per second, and CPU time of each example in µs.
+    """
+    pipeline = build_loader(workload, data_dir).pipeline
+    # One step per call, like the peers: calls for several steps cost less per example.
+    rows = pipeline.group_sizes.group_rows
     count = min(64, workload.num_examples // rows)
-    examples = np.arange(count * rows).reshape(count, rows)
-    groups = [tf.constant(loader._reader.read(part)) for part in examples]
-
-    seeds = derive_seeds(0, np.zeros(rows, np.int64), examples[0], loader._chain.seed_places)
-
-    @tf.function
-    def decode(records: tf.Tensor) -> dict[str, tf.Tensor]:
-        return loader._chain(loader._decoder.decode(records), tf.constant(seeds))
-
-    decode(groups[0])
+    parts = np.arange(count * rows).reshape(count, rows)
+    seeds = derive_seeds(0, np.zeros(rows, np.int64), parts[0], pipeline.chain.seed_places)
+    groups = [
+        [tf.constant(values) for values in (pipeline.reader.read(part), part, seeds)]
+        for part in parts
+    ]
+    decode = pipeline.group.trace(rows)
+    decode(*groups[0])
     threads = len(os.sched_getaffinity(0))
     done = [0] * threads
     stop = threading.Event()
 
     def work(number: int) -> None:
         while not stop.is_set():
-            decode(groups[done[number] % len(groups)])
+            decode(*groups[done[number] % len(groups)])
             done[number] += 1
 
     workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
@@ -266,9 +263,9 @@ def measure_limit(workload: Workload, data_dir: str, seconds: float) -> tuple[fl
     time.sleep(min(1.0, seconds))
     start, cpu_start, before = time.perf_counter(), time.process_time(), sum(done)
     time.sleep(seconds)
-    examples = (sum(done) - before) * rows
-    rate = examples / (time.perf_counter() - start)
-    cpu_us = (time.process_time() - cpu_start) / examples * 1e6
+    decoded = (sum(done) - before) * rows
+    rate = decoded / (time.perf_counter() - start)
+    cpu_us = (time.process_time() - cpu_start) / decoded * 1e6
     stop.set()
     for worker in workers:
         worker.join()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long it takes to import the package, and to build a loader of a dataset with 16 features.
+"""Measures the import of the package, and `build` for a dataset with 16 features.
 
 python scripts/bench_import.py --rounds=5
 
-Each round starts Python anew for each import, so that all see the same machine; medians are
-printed, and what counts is their ratio to the import of jax, tensorflow and tensorflow_datasets.
+Each round starts a new Python for each import. It prints medians, and their ratio to the import of
+jax, tensorflow and tensorflow_datasets, which is what counts.
 """
 
 import argparse
@@ -30,7 +30,7 @@ IMPORTS = {
 }
 BASE = "import jax, tensorflow, tfds"
 
-# Times two builds of a process: the first one finds modules of TFDS, and starts JAX's devices.
+# Times two builds in one process: the first also imports modules of TFDS.
 BUILD = """
 import json, sys, time
 import jax, tfjax_batches
@@ -70,20 +70,20 @@ class Sixteen(tfds.core.GeneratorBasedBuilder):
 
 
 def write_dataset(data_dir: str) -> str:
-    """Prepare a dataset of 16 features of several kinds; return its versioned folder."""
+    """Prepare a dataset of `FEATURES` features, and return its versioned folder."""
     builder = Sixteen(data_dir=data_dir)
     builder.download_and_prepare()
     return str(builder.data_path)
 
 
 def run(code: str, *arguments: str) -> str:
-    """Return what a fresh Python prints."""
+    """Run code in a new Python, and return what it prints."""
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def time_import(code: str) -> float:
-    """Return the seconds that some imports take in a fresh Python, its own start left out."""
+    """Return the seconds that imports take in a new Python, without its own start."""
     timed = f"import time; start = time.perf_counter(); {code or 'pass'}\n"
     return float(run(timed + "print(time.perf_counter() - start)"))
 
@@ -105,8 +105,8 @@ def main() -> None:
     for name, each in seconds.items():
         median = statistics.median(each)
         print(f"{name:32} {median:8.3f} s  {median / base:6.1%} of {BASE}")
-    for name, each in zip(("first", "second"), zip(*builds, strict=True), strict=True):
-        print(f"{f'{name} build, {FEATURES} features':32} {statistics.median(each):8.3f} s")
+    for name, times in zip(("first", "second"), zip(*builds, strict=True), strict=True):
+        print(f"{f'{name} build, {FEATURES} features':32} {statistics.median(times):8.3f} s")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures assembly, check_replicas and layouts, as ratios within one run.
+"""Measures assembly, `check_replicas` and layouts, as ratios within one run.
 
     python scripts/bench_placing.py [--rounds 30]
 
-A 38 MB image batch, and 8 small features, on a 4 × 2 mesh of forced CPU devices. The ways take
-turns within each round; medians over rounds are what counts.
+It places a 38 MB image batch and 8 small features on a 4 × 2 mesh of forced CPU devices. The ways
+take turns in each round; compare the medians over rounds.
 """
 
 import argparse
@@ -28,7 +28,7 @@ HostBatch = dict[str, np.ndarray]
 
 
 def image_batch(misaligned: bool) -> HostBatch:
-    """Return a 38 MB batch; JAX can use aligned memory as it is, and must copy other."""
+    """Return a 38 MB batch; JAX can use aligned memory in place, and copies misaligned memory."""
     shape = (256, 224, 224, 3)
     size = int(np.prod(shape))
     buffer = np.ones(size + 128, np.uint8)
@@ -41,7 +41,7 @@ def small_batch() -> HostBatch:
 
 
 def ways_to_place(batch: HostBatch, sharding: NamedSharding) -> dict[str, Callable[[], Any]]:
-    """Return ways to make global arrays of a host batch, and the bare copy to compare with."""
+    """Return the ways to make global arrays from a host batch, and a bare copy to compare with."""
     specs = {
         name: jax.ShapeDtypeStruct(values.shape, values.dtype, sharding=sharding)
         for name, values in batch.items()
@@ -62,14 +62,14 @@ def ways_to_place(batch: HostBatch, sharding: NamedSharding) -> dict[str, Callab
             for name, values in batch.items()
         },
         "make_array_from_callback": lambda: {
-            name: jax.make_array_from_callback(values.shape, sharding, lambda i, v=values: v[i])
+            name: jax.make_array_from_callback(values.shape, sharding, values.__getitem__)
             for name, values in batch.items()
         },
     }
 
 
 def median_seconds(ways: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Return the median time of each way until all its arrays are there."""
+    """Return the median time in seconds until all arrays of each way are ready."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds + 3):
         for name, way in ways.items():
@@ -93,7 +93,7 @@ def bench_check_replicas(sharding: NamedSharding) -> None:
 
 
 def bench_layout() -> None:
-    """Time all rows of all of 4,096 processes of 4 devices, and those of one."""
+    """Measure the rows of all of 4,096 processes with 4 devices each, and of one of them."""
 
     def rows_of(processes: range) -> None:
         layout = tjb.BatchLayout.simulate({"data": 512, "model": 32}, "data", 4096, 4096)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the time from `restore` to the first batch, early and late in a run, as a ratio.
+"""Measures the time from `restore` to the first batch, early and late in a run, and their ratio.
 
 python scripts/bench_restore.py [--rounds 9]
 """
@@ -8,6 +8,7 @@ import argparse
 import os
 import statistics
 import time
+from typing import Any
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -21,7 +22,7 @@ BATCH_SIZE = 64
 STEPS = (10, 1_000_000)
 
 
-def seconds_to_first_batch(loader: tjb.BatchLoader, state: dict) -> float:
+def seconds_to_first_batch(loader: tjb.BatchLoader, state: dict[str, Any]) -> float:
     start = time.perf_counter()
     with loader.restore(state) as batches:
         jax.block_until_ready(next(batches))

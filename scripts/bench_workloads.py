@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The datasets that bench.py reads, made once, as TFRecord and as ArrayRecord files."""
+"""The datasets that bench.py reads; written once, as TFRecord and as ArrayRecord files."""
 
 import dataclasses
 import os
@@ -17,13 +17,13 @@ NUM_FILES = 8
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A kind of dataset.
+    """A dataset and how to batch it.
 
     Attributes:
-        name: Its name.
-        num_examples: Examples.
+        name: A key of `WORKLOADS`.
+        num_examples: Examples of the dataset.
         batch_size: Rows of a batch.
-        seed: Of the made examples.
+        seed: Seed of the random examples.
     """
 
     name: str
@@ -44,12 +44,18 @@ WORKLOADS = {
 
 
 def quick(workload: Workload) -> Workload:
-    """Return a small copy, to see that all runs."""
+    """Return the same workload with four batches of examples."""
     return dataclasses.replace(workload, num_examples=4 * workload.batch_size)
 
 
 def prepare(workload: Workload, data_dir: str, file_format: str) -> str:
-    """Write the dataset where it is missing; return its versioned folder."""
+    """Write the dataset if it is missing; return its versioned folder.
+
+    Args:
+        workload: What to write.
+        data_dir: Folder for all datasets of benchmarks.
+        file_format: TFDS's name of the format: "tfrecord" or "array_record".
+    """
     folder = os.path.join(data_dir, f"{file_format}-{workload.num_examples}")
     builder = _BUILDERS[workload.name](workload=workload, data_dir=folder, file_format=file_format)
     builder.download_and_prepare(download_config=tfds.download.DownloadConfig(num_shards=NUM_FILES))
@@ -98,7 +104,7 @@ class Tabular(_Builder, skip_registration=True):
 
 
 class Tokens(_Builder, skip_registration=True):
-    """Tokens of a vocabulary of 32,000."""
+    """Sequences of random tokens from a vocabulary of 32,000."""
 
     FEATURES: ClassVar[dict[str, Any]] = {
         "tokens": tfds.features.Tensor(shape=(SEQUENCE,), dtype=np.int32)
@@ -133,7 +139,7 @@ class SmallPng(_Builder, skip_registration=True):
 
 
 class Jpeg(_Builder, skip_registration=True):
-    """Windows of the photographs that scikit-image and scikit-learn ship."""
+    """Random crops of the photographs in scikit-image and scikit-learn."""
 
     FEATURES: ClassVar[dict[str, Any]] = {
         "image": tfds.features.Image(shape=PHOTO_SHAPE, encoding_format="jpeg"),
@@ -159,7 +165,7 @@ class Jpeg(_Builder, skip_registration=True):
         height, width, _ = PHOTO_SHAPE
         for number in range(count):
             photo = PIL.Image.fromarray(photos[number % len(photos)])
-            # The largest window of that shape, or one down to 0.6 of it, anywhere.
+            # 0.6 to 1.0 times the largest window of that shape, anywhere in the photograph.
             scale = min(photo.width / width, photo.height / height) * random.uniform(0.6, 1.0)
             left = random.uniform(0, photo.width - scale * width)
             top = random.uniform(0, photo.height - scale * height)

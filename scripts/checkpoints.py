@@ -15,10 +15,10 @@ _STEPS_BETWEEN_AGREEMENTS = 5
 
 
 class Checkpoints:
-    """The checkpoints in a folder; every process calls every method, at the same steps.
+    """The checkpoints in a folder. All processes must call each method at the same steps.
 
     Args:
-        folder: Absolute path, seen by all processes. None: nothing is saved or restored.
+        folder: Absolute path that all processes can access. None: no checkpoints.
         every: Steps between checkpoints.
     """
 
@@ -31,13 +31,13 @@ class Checkpoints:
             self._manager = ocp.CheckpointManager(folder, options=options)
 
     def save(self, step: int, model: Any, progress: dict[str, Any], *, now: bool = False) -> None:
-        """Save when `every` steps have passed, or `now`.
+        """Save if `step` is a multiple of `every`, or if `now`.
 
         Args:
             step: Batches consumed.
             model: Pytree of global arrays.
-            progress: JSON; holds `batches.get_state()`.
-            now: Whether or not it is time.
+            progress: JSON that includes `batches.get_state()`.
+            now: Save at any step.
         """
         if self._manager is None or step in self._manager.all_steps():
             return
@@ -47,10 +47,10 @@ class Checkpoints:
         self._manager.save(step, args=items, force=now)
 
     def restore(self, model: Any) -> tuple[Any, dict[str, Any]] | None:
-        """Return model and progress of the latest checkpoint, if there is one.
+        """Return model and progress of the latest checkpoint, or None.
 
         Args:
-            model: Pytree of arrays placed as the restored ones shall be, on any mesh.
+            model: Pytree of arrays with the shardings that the restored arrays will have.
         """
         if self._manager is None or (step := self._manager.latest_step()) is None:
             return None
@@ -62,20 +62,20 @@ class Checkpoints:
         return restored.model, restored.progress
 
     def close(self) -> None:
-        """Wait for what is being saved."""
+        """Wait until pending checkpoints are written."""
         if self._manager is not None:
             self._manager.close()
 
 
 class StopRequest:
-    """Whether this run was asked to stop, by SIGTERM on any process."""
+    """Records SIGTERM, so that all processes stop at the same step."""
 
     def __init__(self) -> None:
         self._asked = False
         signal.signal(signal.SIGTERM, self._note)
 
     def agreed(self, step: int) -> bool:
-        """Return the same on all processes, which call it at the same steps."""
+        """Return whether any process got SIGTERM; all processes call it at the same steps."""
         if jax.process_count() == 1:
             return self._asked
         if step % _STEPS_BETWEEN_AGREEMENTS:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A two-layer classifier of images, its hidden layer split over a mesh axis `model`.
 
-The loss is written twice, to be differentiated alike: on global arrays, which `jit` splits, and
-for one device at a time, under `shard_map`.
+The loss is written twice: on global arrays, which `jit` splits over devices, and for one device,
+which runs under `shard_map`. Both have the same gradients.
 """
 
 import functools
@@ -22,7 +22,7 @@ LossFunction = Callable[[Params, jax.Array, jax.Array], jax.Array]
 
 
 def param_specs(mesh: Mesh) -> dict[str, PartitionSpec]:
-    """Return the spec of each weight: the hidden layer is split over `model`, if there is one."""
+    """Return the PartitionSpec of each weight; an axis `model` splits the hidden layer."""
     model = MODEL_AXIS if MODEL_AXIS in mesh.axis_names else None
     return {
         "hidden": PartitionSpec(None, model),
@@ -33,7 +33,15 @@ def param_specs(mesh: Mesh) -> dict[str, PartitionSpec]:
 
 
 def init_params(mesh: Mesh, inputs: int, hidden: int, outputs: int, seed: int) -> Params:
-    """Return the weights of a two-layer network, placed by `param_specs`."""
+    """Return random weights of the network, placed by `param_specs`.
+
+    Args:
+        mesh: The devices.
+        inputs: Values per image.
+        hidden: Hidden units.
+        outputs: Classes.
+        seed: Seed of the weights.
+    """
     shapes = {
         "hidden": (inputs, hidden),
         "hidden_bias": (hidden,),
@@ -56,9 +64,9 @@ def init_params(mesh: Mesh, inputs: int, hidden: int, outputs: int, seed: int) -
 
 
 def hidden_units(params: Params, images: jax.Array) -> jax.Array:
-    """Return [batch, hidden] of images [batch, height, width, channels].
+    """Return the hidden layer, [batch, hidden], for images [batch, height, width, channels].
 
-    Integers are 0 to 255; floats are taken as they are.
+    Integer images are scaled from 0..255 to -1..1; float images are not scaled.
     """
     inputs = images.reshape(images.shape[0], -1).astype(jnp.float32)
     if jnp.issubdtype(images.dtype, jnp.integer):
@@ -67,7 +75,7 @@ def hidden_units(params: Params, images: jax.Array) -> jax.Array:
 
 
 def predict(params: Params, images: jax.Array) -> jax.Array:
-    """Return logits [batch, classes] of global arrays; the compiler splits the work."""
+    """Return logits [batch, classes] for global arrays; the compiler splits the work."""
     return hidden_units(params, images) @ params["output"] + params["output_bias"]
 
 
@@ -76,19 +84,19 @@ def mean_loss(logits: jax.Array, labels: jax.Array) -> jax.Array:
 
 
 def make_jit_loss(mesh: Mesh, data_axes: Sequence[str]) -> LossFunction:
-    """Return the loss as a program on global arrays, which the compiler splits."""
-    del mesh, data_axes  # the arrays know how they are split
+    """Return the loss as a function of global arrays, which the compiler splits."""
+    del mesh, data_axes  # the shardings of the arrays say how to split
     return lambda params, images, labels: mean_loss(predict(params, images), labels)
 
 
 def make_shard_map_loss(mesh: Mesh, data_axes: Sequence[str]) -> LossFunction:
-    """Return the same loss as a program of one device, which names its collectives."""
+    """Return the same loss as a function of one device's arrays, with explicit collectives."""
 
     def local_loss(params: Params, images: jax.Array, labels: jax.Array) -> jax.Array:
         logits = hidden_units(params, images) @ params["output"]  # of this device's hidden units
         if MODEL_AXIS in mesh.axis_names:
             logits = jax.lax.psum(logits, MODEL_AXIS)
-        # Every device holds equally many rows, so the mean of means is the mean.
+        # Every device holds the same number of rows, so the mean of the means is the mean.
         return jax.lax.pmean(mean_loss(logits + params["output_bias"], labels), tuple(data_axes))
 
     rows = PartitionSpec(tuple(data_axes))

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small classifier of images on one process or many, and evaluates it exactly.
+"""Trains a small image classifier on one or many processes, and evaluates each example once.
 
 python scripts/train.py --config=configs/digits.py --config.batches.global_batch_size=128
 python -m tfjax_batches.launch --processes 4 -- \
         python scripts/train.py --config=configs/digits.py --config.mesh=data=2,model=2
 
-With --workdir it saves checkpoints, also on SIGTERM, and goes on from the latest when started
-again, on any number of processes and any mesh.
+With --workdir it saves checkpoints, also on SIGTERM. Started again, it continues from the latest
+one, on any number of processes and any mesh.
 """
 
 import dataclasses
@@ -44,12 +44,12 @@ _CONFIG = config_flags.DEFINE_config_file(
     lock_config=False,
 )
 _WORKDIR = flags.DEFINE_string(
-    "workdir", None, "Folder of checkpoints: saved to, and restored from. None: none are."
+    "workdir", None, "Folder to save checkpoints to and restore from. None: no checkpoints."
 )
 
 
 def make_mesh(text: str) -> Mesh:
-    """Return the mesh of all devices that a text such as `data=-1,model=2` describes."""
+    """Return the mesh of all devices described by a text such as `data=-1,model=2`."""
     shape = parse_mesh_shape(text, len(jax.devices()))
     return Mesh(np.array(jax.devices()).reshape(tuple(shape.values())), tuple(shape))
 
@@ -78,7 +78,7 @@ def eval_step(params: Params, batch: Any) -> dict[str, jax.Array]:
 
 
 class Progress:
-    """What is known of a run beside its model, and goes into checkpoints as JSON."""
+    """Loss and example ids of a run; checkpoints hold them as JSON beside the model."""
 
     def __init__(self, saved: dict[str, Any] | None = None) -> None:
         saved = saved or {"ids_digest": "", "loss": None}
@@ -87,12 +87,12 @@ class Progress:
         self._new_ids: list[jax.Array] = []
 
     def add_step(self, ids: jax.Array, loss: jax.Array) -> None:
-        """Note a step, without waiting for it."""
+        """Record a step, without waiting for its arrays."""
         self._new_ids.append(ids)
         self._loss = loss
 
     def to_json(self) -> dict[str, Any]:
-        """Return the last loss, and a digest of the ids of all steps so far, in order."""
+        """Return the last loss, and a digest of the ids of all steps so far in order."""
         for ids in self._new_ids:
             chained = self._digest.encode() + np.asarray(ids).tobytes()
             self._digest = hashlib.sha256(chained).hexdigest()[:16]
@@ -108,12 +108,12 @@ class Speed:
         self._start: tuple[float, Stats] | None = None
 
     def note_step(self) -> None:
-        """Note that a step is over; the first one compiles, and does not count."""
+        """Record the end of a step; the first one compiles and does not count."""
         if self._start is None:
             self._start = time.perf_counter(), self._batches.stats
 
     def report(self) -> None:
-        """Print both."""
+        """Print examples/s and the share of waiting."""
         if self._start is None:
             return
         (start, before), after = self._start, self._batches.stats
@@ -123,15 +123,25 @@ class Speed:
 
 
 def train(
-    config: Any, loader: tjb.BatchLoader, params: Params, workdir: str | None = None
+    config: Any, loader: tjb.BatchLoader, mesh: Mesh, params: Params, workdir: str | None = None
 ) -> Params:
-    """Train from the latest checkpoint on; print the digest of ids, the last loss, the speed."""
-    mesh = params["hidden"].sharding.mesh
+    """Train from the latest checkpoint; print the digest of ids, the last loss and the speed.
+
+    Args:
+        config: A `TrainConfig`.
+        loader: The training batches.
+        mesh: Where `params` are placed.
+        params: The initial weights.
+        workdir: Absolute path of the checkpoints. None: no checkpoints.
+
+    Returns:
+        The trained weights.
+    """
     optimizer = optax.adam(config.learning_rate)
     loss_of = LOSS_MAKERS[config.parallel](mesh, config.data_axes)
     train_step = make_train_step(loss_of, optimizer, NamedSharding(mesh, PartitionSpec()))
     checkpoints = Checkpoints(workdir, config.checkpoint_every)
-    model = (params, init_optimizer(optimizer, params))
+    model = (params, init_optimizer(optimizer, mesh, params))
     progress, batches = Progress(), iter(loader)
     if restored := checkpoints.restore(model):
         model, saved = restored
@@ -150,8 +160,8 @@ def train(
             *model, loss, ids = train_step(*model, next(batches))
             progress.add_step(ids, loss)
             if jax.default_backend() == "cpu":
-                # Forced CPU devices share few threads: steps in flight that wait for each other's
-                # collectives can use them up, and then wait for ever.
+                # Forced CPU devices share few threads. Steps in flight that wait for each other's
+                # collectives can occupy all of them and deadlock.
                 loss.block_until_ready()
             speed.note_step()
             bar.update()
@@ -169,9 +179,9 @@ def train(
     return model[0]
 
 
-def init_optimizer(optimizer: optax.GradientTransformation, params: Params) -> Any:
-    """Return the optimizer's state, each part placed like the weight that it belongs to."""
-    replicated = NamedSharding(params["hidden"].sharding.mesh, PartitionSpec())
+def init_optimizer(optimizer: optax.GradientTransformation, mesh: Mesh, params: Params) -> Any:
+    """Return the optimizer's state; each part is placed like the weight it belongs to."""
+    replicated = NamedSharding(mesh, PartitionSpec())
     state = optimizer.init(params)
     return jax.tree.map(
         lambda x: x if isinstance(x.sharding, NamedSharding) else jax.device_put(x, replicated),
@@ -186,7 +196,7 @@ def save(
     progress: Progress,
     now: bool = False,
 ) -> dict[str, Any]:
-    """Save model and progress, with the state of the batches; return the progress."""
+    """Save model, progress and the state of the batches; return the progress."""
     known = {**progress.to_json(), "batches": batches.get_state()}
     checkpoints.save(batches.step, model, known, now=now)
     return known
@@ -208,7 +218,7 @@ def build_eval_loader(config: Any, mesh: Mesh) -> tjb.BatchLoader:
 
 
 def evaluate(loader: tjb.BatchLoader, params: Params) -> None:
-    """Evaluate each example of the split once; print the accuracy, of each class too."""
+    """Evaluate each example of the split once; print the accuracy, overall and by class."""
     with iter(loader) as batches:
         parts = [tjb.gather_examples(batch, eval_step(params, batch)) for batch in batches]
     ids = np.concatenate([ids for ids, _ in parts])
@@ -225,18 +235,20 @@ def evaluate(loader: tjb.BatchLoader, params: Params) -> None:
 
 
 def check_config(config: Any) -> None:
-    """Raise UsageError for what a config says that this program cannot do."""
+    """Raise UsageError if this program cannot run the config."""
     if config.parallel not in LOSS_MAKERS:
         raise app.UsageError(
-            f"--config.parallel is one of {sorted(LOSS_MAKERS)}; got {config.parallel!r}."
+            f"--config.parallel must be one of {sorted(LOSS_MAKERS)}; got {config.parallel!r}."
         )
     for name, least in (("num_steps", 0), ("checkpoint_every", 1), ("hidden_units", 1)):
         if getattr(config, name) < least:
             raise app.UsageError(
-                f"--config.{name} is at least {least}; got {getattr(config, name)}."
+                f"--config.{name} must be at least {least}; got {getattr(config, name)}."
             )
     if config.num_steps == 0 and config.batches.num_epochs is None:
-        raise app.UsageError("A run has an end; set --config.num_steps or …batches.num_epochs.")
+        raise app.UsageError(
+            "Training needs an end: set --config.num_steps or --config.batches.num_epochs."
+        )
 
 
 def report(name: str, value: Any) -> None:
@@ -248,22 +260,30 @@ def report(name: str, value: Any) -> None:
 def main(argv: Sequence[str]) -> None:
     """Train and evaluate."""
     if len(argv) > 1:
-        raise app.UsageError(f"All arguments are flags; got {argv[1:]}. Write --name=value.")
+        raise app.UsageError(f"Arguments must be flags; got {argv[1:]}. Write --name=value.")
     launch.initialize()
     config = _CONFIG.value
     check_config(config)
-    config.batches.with_ids = True  # for the digest, and to count what was evaluated
+    config.batches.with_ids = True  # for the digest, and to count evaluated examples
     mesh = make_mesh(config.mesh)
     loader = tjb.build(config.batches, tjb.data_sharding(mesh, config.data_axes))
     eval_loader = build_eval_loader(config, mesh)
     if missing := {"image", "label"} - set(loader.element_spec):
-        raise app.UsageError(f"Trains on image and label; the batches lack {sorted(missing)}.")
+        raise app.UsageError(
+            f"Training needs the features image and label; the batches lack {sorted(missing)}. "
+            "Set --config.batches.dataset to one that has them, or rename features by "
+            '--config.batches.preprocess="rename(...)".'
+        )
     if "label" not in loader.label_names:
-        raise app.UsageError("Trains on labels that are a ClassLabel of the dataset.")
+        raise app.UsageError(
+            f"The label must be a ClassLabel; that of {config.batches.dataset!r} is not. "
+            "Set --config.batches.dataset to a dataset with class names."
+        )
     inputs = math.prod(loader.element_spec["image"].shape[1:])
     classes = len(loader.label_names["label"])
     params = init_params(mesh, inputs, config.hidden_units, classes, config.seed)
-    params = train(config, loader, params, _WORKDIR.value and os.path.abspath(_WORKDIR.value))
+    workdir = _WORKDIR.value and os.path.abspath(_WORKDIR.value)
+    params = train(config, loader, mesh, params, workdir)
     evaluate(eval_loader, params)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The notebook runs, twice in one kernel, and is kept without what it showed."""
+"""The notebook runs twice in one kernel, and is stored without outputs."""
 
 import copy
 import os
@@ -18,7 +18,7 @@ def code_cells() -> list[nbformat.NotebookNode]:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def test_notebook_is_kept_without_outputs() -> None:
+def test_notebook_is_stored_without_outputs() -> None:
     nbformat.validate(nbformat.read(NOTEBOOK, as_version=4))
     assert len(code_cells()) > 10
     for cell in code_cells():
@@ -55,7 +55,7 @@ def test_notebook_runs_twice(
         kinds = [sorted(out.get("data", {})) for out in first if out.output_type != "stream"]
         assert kinds == [sorted(o.get("data", {})) for o in second if o.output_type != "stream"]
     everything = [kind for outputs in shown for out in outputs for kind in out.get("data", {})]
-    assert everything.count("image/png") == 4  # two pictures, each shown once a run
+    assert everything.count("image/png") == 4  # two pictures in each of the two runs
     assert everything.count("text/html") >= 8
     printed = "".join(out.text for outputs in shown for out in outputs if "text" in out)
     assert "image[0:2, :]: value 1 on device 0 of process 0; value 2 on device 1" in printed

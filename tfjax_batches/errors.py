@@ -4,21 +4,21 @@
 Each is also the builtin that a caller would expect, so `except ValueError` works too::
 
     BatchesError
-    ├── ConfigError           (ValueError)           a field or an argument that cannot be
-    │   └── LayoutError       (ValueError)           a sharding that cannot hold the batch
+    ├── ConfigError           (ValueError)           a field or an argument has a wrong value
+    │   └── LayoutError       (ValueError)           a sharding cannot hold the batch
     ├── DatasetNotFoundError  (FileNotFoundError)    no such dataset, or it is not prepared
-    ├── SplitError            (ValueError)           a split that does not exist or is empty
-    ├── FeatureError          (ValueError)           a feature that cannot become an array
-    ├── RecordError           (OSError)              a file or record that is damaged
-    ├── TransformError        (RuntimeError)         a transform that fails on an example
-    ├── AgreementError        (RuntimeError)         the processes do not load the same thing
-    ├── StateError            (ValueError)           a saved state that this run cannot go on from
-    ├── ReplicaMismatchError  (ValueError)           replicas of one array that are not equal
+    ├── SplitError            (ValueError)           a split does not exist or is empty
+    ├── FeatureError          (ValueError)           a feature cannot become an array
+    ├── RecordError           (OSError)              a file or record is damaged
+    ├── TransformError        (RuntimeError)         a transform fails on an example
+    ├── AgreementError        (RuntimeError)         the processes load different things
+    ├── StateError            (ValueError)           a saved state does not fit this run
+    ├── ReplicaMismatchError  (ValueError)           replicas of one array are not equal
     ├── IteratorClosedError   (RuntimeError)         `next` after `close`
     ├── MissingPackageError   (ImportError)          an optional package is not installed
-    └── UnsupportedError      (NotImplementedError)  what this version cannot do
+    └── UnsupportedError      (NotImplementedError)  not supported by this version
 
-A message has three parts: the rule, the values with their names, and the mend.
+A message has three parts: the rule, the values with their names, and the fix.
 """
 
 import difflib
@@ -32,11 +32,11 @@ class BatchesError(Exception):
 
 
 class ConfigError(BatchesError, ValueError):
-    """A config field or an argument has a value that it cannot have."""
+    """A config field or an argument has a value that is not allowed."""
 
 
 class LayoutError(ConfigError):
-    """A sharding cannot hold the batch: its spec, its mesh or the batch size do not fit."""
+    """A sharding cannot hold the batch: partition spec, mesh or batch size do not fit."""
 
 
 class DatasetNotFoundError(BatchesError, FileNotFoundError):
@@ -52,19 +52,19 @@ class FeatureError(BatchesError, ValueError):
 
 
 class RecordError(BatchesError, OSError):
-    """A data file is missing, damaged, or not what the dataset's metadata says."""
+    """A data file is missing, is damaged, or does not match the dataset's metadata."""
 
 
 class TransformError(BatchesError, RuntimeError):
-    """A transform of `preprocess` or `transforms` fails on an example that was read."""
+    """A transform of `preprocess` or `transforms` fails on an example."""
 
 
 class AgreementError(BatchesError, RuntimeError):
-    """The processes of this run would not load parts of one and the same batch."""
+    """The processes of this run would not load parts of the same batch."""
 
 
 class StateError(BatchesError, ValueError):
-    """A saved state is malformed, or belongs to a run with other rows."""
+    """A saved state is malformed, or is that of a run with other rows."""
 
 
 class ReplicaMismatchError(BatchesError, ValueError):
@@ -72,19 +72,23 @@ class ReplicaMismatchError(BatchesError, ValueError):
 
 
 class IteratorClosedError(BatchesError, RuntimeError):
-    """A batch was asked of an iterator that is closed."""
+    """`next` was called on a closed iterator."""
 
 
 class MissingPackageError(BatchesError, ImportError):
-    """Asked for something that takes a package which is not installed."""
+    """An optional package that is needed here is not installed."""
 
 
 class UnsupportedError(BatchesError, NotImplementedError):
-    """Asked for something that makes sense and that this version cannot do."""
+    """This version does not support what was asked for."""
 
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:
-    """Return a sentence that names the known word nearest to `name`, or all of a few.
+    """Return a sentence that names the nearest known word, or all known words if none is near.
+
+    Args:
+        name: The word that is not known.
+        known: The known words.
 
     Example:
         >>> nearest_hint("seeds", ["seed", "split"])
@@ -96,5 +100,5 @@ def nearest_hint(name: str, known: Iterable[str]) -> str:
     if close := difflib.get_close_matches(name, words, n=1):
         return f"Did you mean {close[0]!r}?"
     if len(words) > _WORDS_SHOWN:
-        return f"None of the {len(words):,} known is like it."
-    return f"Known: {', '.join(map(repr, words))}." if words else "None is known."
+        return f"None of the {len(words):,} known names is similar."
+    return f"Known: {', '.join(map(repr, words))}." if words else "There are none."

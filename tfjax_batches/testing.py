@@ -24,7 +24,7 @@ from tfjax_batches.errors import BatchesError, ConfigError, FeatureError, Transf
 from tfjax_batches.features.paths import flatten
 from tfjax_batches.loading.loader import BatchLoader
 from tfjax_batches.loading.wiring import OpenRun, Placement, make_loader
-from tfjax_batches.pipeline.filter_scan import scan
+from tfjax_batches.pipeline.filter_scan import scan_selection
 from tfjax_batches.placing.sharding import data_sharding
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.order import Int64Array
@@ -102,7 +102,7 @@ def loader_of(
         transforms=(*build_transforms(config.preprocess), *as_transforms(transforms)),
     )
     chosen = check_filter(filter)
-    return make_loader(run, None if chosen is None else scan(chosen, split, reader))
+    return make_loader(run, None if chosen is None else scan_selection(chosen, split, reader))
 
 
 def check_transforms(
@@ -140,7 +140,12 @@ def check_transforms(
     multiple = find_row_multiple([*ops, *as_transforms(transforms)])
     # One multiple more than the examples fill, so that some rows are padding.
     rows = (len(examples) // multiple + 1) * multiple
-    fixed = {"global_batch_size": rows, "remainder": "pad", "with_ids": True, "num_epochs": 1}
+    fixed: dict[str, Any] = {
+        "global_batch_size": rows,
+        "remainder": "pad",
+        "with_ids": True,
+        "num_epochs": 1,
+    }
     expected: dict[str, Any] | None = None
     for size in (rows, rows, multiple, 2 * multiple):
         loader = loader_of(

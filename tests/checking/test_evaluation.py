@@ -83,4 +83,4 @@ def test_gather_examples_bad_input_is_named(numbers_folder: str) -> None:
         with pytest.raises(tjb.ConfigError) as caught:
             tjb.gather_examples(batch, bad)
         assert text in str(caught.value)
-        assert "a row for each of the 8 of the batch" in str(caught.value)
+        assert "the 8 rows" in str(caught.value)

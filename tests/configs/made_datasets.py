@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small datasets under the names and with the features of those that configs name."""
+"""Small datasets with the names and features of those that configs use."""
 
 import io
 import os
@@ -39,7 +39,7 @@ class _Made(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 
 
 def make_image(number: int, height: int, width: int, channels: int = 3) -> np.ndarray:
-    """Return uint8[height, width, channels] without sharp edges, which follows from `number`."""
+    """Return smooth uint8[height, width, channels]; each `number` gives another image."""
     rows, columns = np.mgrid[:height, :width]
     planes = [
         100 + 100 * np.sin((rows * c + columns) / 40 + number) for c in range(1, channels + 1)
@@ -48,7 +48,7 @@ def make_image(number: int, height: int, width: int, channels: int = 3) -> np.nd
 
 
 class Imagenet2012(_Made, skip_registration=True):
-    """JPEGs of several sizes, and a PNG among them, as in ImageNet."""
+    """JPEGs of several sizes and one PNG, as in ImageNet."""
 
     VERSION = tfds.core.Version("5.1.0")
     SPLITS = ("train", "validation")
@@ -123,4 +123,4 @@ class C4(_Made, skip_registration=True):
 
 
 BUILDERS = {"imagenet": Imagenet2012, "cifar10": Cifar10, "mnist": MNIST, "c4": C4}
-"""By the name of their config."""
+"""Name of a config → the builder of its dataset."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each file of configs/ loads, takes flags, builds and delivers what it says."""
+"""Each file of configs/ loads, takes flags, builds, and delivers the batches it describes."""
 
 import dataclasses
 from pathlib import Path
@@ -153,6 +153,7 @@ def test_c4_rows_are_the_bytes_of_pages(data_dir: str) -> None:
 
 def test_imagenet_config_normalizes_both_alike() -> None:
     config = imagenet.get_config()
-    both = (config.batches.preprocess, config.eval_preprocess)
-    assert all(spec.endswith(f"|{imagenet.NORMALIZE}") for spec in both)
+    for ops in (config.batches.preprocess, config.eval_preprocess):
+        assert ops is not None
+        assert ops.endswith(f"|{imagenet.NORMALIZE}")
     assert dataclasses.is_dataclass(config)

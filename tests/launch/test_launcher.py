@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
+"""However a launch ends, it says how, and leaves no process behind."""
+
 import contextlib
 import json
 import os
-import pathlib
 import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from tfjax_batches.errors import BatchesError, ConfigError
-from tfjax_batches.launch import child_process, distributed
-from tfjax_batches.launch.distributed import initialize
-from tfjax_batches.launch.launcher import launch, main
+import tfjax_batches as tjb
+from tfjax_batches.launch import LaunchResult, initialize, launch, main
+from tfjax_batches.launch.distributed import ADDRESS_VARIABLE, INDEX_VARIABLE
 
 pytestmark = pytest.mark.multiprocess
 
@@ -22,16 +24,18 @@ pytestmark = pytest.mark.multiprocess
 LIMIT_SECONDS = 120
 
 # The programs that are started find the package even where it is not installed.
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 ENV = {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+
+Start = Callable[[str, int], tuple[subprocess.Popen[str], list[int]]]
 
 SUM_OVER_ALL_DEVICES = """
 import json, os
 import jax, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from tfjax_batches.launch import initialize
+import tfjax_batches as tjb
 
-assert initialize() and initialize()
+assert tjb.launch.initialize() and tjb.launch.initialize()
 mesh = Mesh(np.array(jax.devices()), ("data",))
 values = np.arange(1, jax.device_count() + 1, dtype=np.float32)
 sharding = NamedSharding(mesh, PartitionSpec("data"))
@@ -72,15 +76,13 @@ print("up", os.getpid(), child.pid, flush=True)
 time.sleep(600)
 """
 
-# What a program ignores its children ignore too.
-FAIL_IN_ONE_IGNORING_SIGTERM = """
+# The children of a program ignore what it ignores.
+FAIL_IN_ONE_IGNORING_SIGTERM = f"""
 import os, signal, subprocess, sys, time
-from tfjax_batches.launch.distributed import INDEX_VARIABLE
-
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 print("up", os.getpid(), child.pid)
-time.sleep(1 if os.environ[INDEX_VARIABLE] == "1" else 600)
+time.sleep(1 if os.environ["{INDEX_VARIABLE}"] == "1" else 600)
 sys.exit(7)
 """
 
@@ -105,31 +107,49 @@ print("up", os.getpid(), flush=True)
 time.sleep(600)
 """
 
+PRINT_FOR_EVER = """
+import os, time
+print("up", os.getpid(), flush=True)
+while True:
+    print("more", flush=True)
+    time.sleep(0.01)
+"""
 
-def python(program):
+# Written a byte at a time, to stdout and stderr in turn, by both processes at once.
+PRINT_LINES = """
+import os
+os.write(1, b"x" * 2_000_000 + b"\\n")
+for i in range(50):
+    for byte in b"line %d\\n" % i:
+        os.write(1 + i % 2, bytes([byte]))
+os.write(1, b"bad \\xff byte\\r\\n 10%\\r 20%\\r 30%\\n" + b"no end")
+"""
+
+
+def python(program: str) -> list[str]:
     return [sys.executable, "-c", program]
 
 
-def run(program, processes=2, **kwargs):
-    """Launch a program; what the test doesn't expect shows with the logs of all processes."""
-    kwargs = {"timeout_seconds": LIMIT_SECONDS, "env": ENV, **kwargs}
-    return launch(python(program), processes=processes, **kwargs)
+def run(program: str, processes: int = 2, **options: object) -> LaunchResult:
+    """Launch a program with a time limit."""
+    options = {"timeout_seconds": LIMIT_SECONDS, "env": ENV, **options}
+    return launch(python(program), processes=processes, **options)  # type: ignore[arg-type]
 
 
-def pids_in(text):
+def pids_in(text: str) -> list[int]:
     return [int(pid) for line in re.findall(r"up ([\d ]+)", text) for pid in line.split()]
 
 
-def is_running(pid):
+def is_running(pid: int) -> bool:
     try:
-        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return False
     # A zombie has ended; an orphan stays one where no init reaps it, as in some containers.
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
-def assert_all_end(pids):
+def assert_all_end(pids: list[int]) -> None:
     deadline = time.monotonic() + LIMIT_SECONDS
     while running := [pid for pid in pids if is_running(pid)]:
         if time.monotonic() >= deadline:
@@ -140,27 +160,29 @@ def assert_all_end(pids):
 
 
 @pytest.fixture
-def launcher():
-    """Starts a launcher on its command line, and reads the pids that its processes print."""
-    started = []
-    # A program inherits the signals that are ignored, which they are where the tests run in
-    # the background of a shell or under nohup.
+def start_launcher() -> Iterator[Start]:
+    """Start a launcher on its command line, and read the pids that its processes print."""
+    started: list[tuple[subprocess.Popen[str], list[int]]] = []
+    # A program inherits ignored signals: those of the tests are, in the background of a shell or
+    # under nohup.
     signals = (signal.SIGINT, signal.SIGHUP)
     before = {signum: signal.signal(signum, signal.default_int_handler) for signum in signals}
 
-    def start(program, processes):
+    def start(program: str, processes: int) -> tuple[subprocess.Popen[str], list[int]]:
         command = [sys.executable, "-m", "tfjax_batches.launch", "--processes", str(processes)]
         process = subprocess.Popen(
             [*command, "--", *python(program)],
-            # An empty value is none: stdout buffered, as it is for most.
+            # Empty: stdout is buffered, as it usually is.
             env={**os.environ, **ENV, "PYTHONUNBUFFERED": ""},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        pids = []
+        assert process.stdout is not None
+        assert process.stderr is not None
+        pids: list[int] = []
         started.append((process, pids))
-        lines = []
+        lines: list[str] = []
         while "".join(lines).count("up ") < processes:
             lines.append(process.stdout.readline())
             assert lines[-1], f"the launcher ended: {lines} {process.stderr.read()}"
@@ -172,7 +194,7 @@ def launcher():
         signal.signal(signum, handler)
     for process, pids in started:
         process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(subprocess.TimeoutExpired, ValueError):
             process.communicate(timeout=10)
         process.kill()
         for pid in pids:
@@ -180,7 +202,9 @@ def launcher():
                 os.kill(pid, signal.SIGKILL)
 
 
-def test_two_processes_with_two_devices_share_one_mesh(capfd):
+def test_launch_two_processes_with_two_devices_share_one_mesh(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     env = {
         **ENV,
         "XLA_FLAGS": "--xla_force_host_platform_device_count=7 --xla_cpu_enable_fast_math=false",
@@ -202,11 +226,14 @@ def test_two_processes_with_two_devices_share_one_mesh(capfd):
             "flags": "--xla_cpu_enable_fast_math=false --xla_force_host_platform_device_count=2",
         }
         assert f"[{index}] {line}\n" in shown
+        assert "proxy" not in output  # JAX warns of it unless it is told not to
 
 
 # Process 0 is the odd case: it runs the coordinator, and without it the others abort.
 @pytest.mark.parametrize("failing", [0, 1])
-def test_process_that_raises_ends_those_that_wait_for_it(failing, capfd):
+def test_launch_process_that_raises_ends_those_that_wait_for_it(
+    failing: int, capfd: pytest.CaptureFixture[str]
+) -> None:
     result = run(RAISE_IN_ONE, env={**ENV, "FAILING": str(failing)})
     assert (result.returncode, result.failed_process) == (1, failing), result
     assert not result.timed_out
@@ -215,145 +242,116 @@ def test_process_that_raises_ends_those_that_wait_for_it(failing, capfd):
     assert last_line == f"launch: process {failing} of 2 failed with exit code 1."
 
 
-def test_failed_process_ends_all_even_those_that_ignore_sigterm():
+def test_launch_failed_process_ends_all_even_those_that_ignore_sigterm() -> None:
     result = run(FAIL_IN_ONE_IGNORING_SIGTERM, echo=False)
     assert (result.returncode, result.failed_process) == (7, 1), result
-    pids = pids_in("".join(result.outputs))
-    assert pids
-    assert_all_end(pids)
-
-
-def test_killed_process_gives_128_plus_signal(capfd):
-    result = run("import os; os.kill(os.getpid(), 9)", processes=1)
-    assert (result.returncode, result.failed_process) == (137, 0), result
-    assert "process 0 of 1 failed with signal 9 (Killed)." in capfd.readouterr().err
-
-
-def test_time_limit_ends_all_and_keeps_their_output(capfd):
-    result = run(SLEEP_WITH_A_CHILD, timeout_seconds=5)
-    assert (result.returncode, result.timed_out, result.failed_process) == (124, True, None)
-    assert "launch: not done after 5 s: process 0, 1." in capfd.readouterr().err
     pids = pids_in("".join(result.outputs))
     assert len(pids) == 4
     assert_all_end(pids)
 
 
-def test_process_left_behind_by_a_good_one_is_asked_to_end():
+def test_launch_killed_process_gives_128_plus_signal(capfd: pytest.CaptureFixture[str]) -> None:
+    result = run("import os; os.kill(os.getpid(), 9)", processes=1)
+    assert (result.returncode, result.failed_process) == (137, 0), result
+    assert "process 0 of 1 failed with signal 9 (Killed)." in capfd.readouterr().err
+
+
+def test_launch_time_limit_ends_all_and_keeps_their_output(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    result = run(SLEEP_WITH_A_CHILD, timeout_seconds=5)
+    assert (result.returncode, result.timed_out, result.failed_process) == (124, True, None)
+    assert "not done after 5 s: process 0, 1." in capfd.readouterr().err
+    pids = pids_in("".join(result.outputs))
+    assert len(pids) == 4
+    assert_all_end(pids)
+
+
+def test_launch_process_left_behind_by_a_good_one_is_asked_to_end() -> None:
     result = run(LEAVE_A_CHILD_BEHIND, processes=1)
     assert result.returncode == 0, result
     assert "asked to end" in result.outputs[0]
     assert_all_end(pids_in(result.outputs[0]))
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_signal_to_the_launcher_leaves_no_process(launcher, signum):
-    process, pids = launcher(SLEEP_WITH_A_CHILD, processes=2)
+@pytest.mark.parametrize(
+    ("signum", "returncode"),
+    [
+        (signal.SIGINT, 130),
+        (signal.SIGTERM, -signal.SIGTERM),
+        (signal.SIGHUP, -signal.SIGHUP),
+    ],
+)
+def test_launcher_that_gets_a_signal_leaves_no_process(
+    start_launcher: Start, signum: signal.Signals, returncode: int
+) -> None:
+    process, pids = start_launcher(SLEEP_WITH_A_CHILD, 2)
     assert len(pids) == 4
     process.send_signal(signum)
     _, errors = process.communicate(timeout=LIMIT_SECONDS)
-    assert process.returncode == -signum
+    assert process.returncode == returncode
     assert "Traceback" not in errors
     assert_all_end(pids)
 
 
-def test_killed_launcher_takes_its_processes_along(launcher):
-    process, pids = launcher(INITIALIZE_AND_SLEEP, processes=2)
+def test_launcher_that_is_killed_takes_its_processes_along(start_launcher: Start) -> None:
+    process, pids = start_launcher(INITIALIZE_AND_SLEEP, 2)
     process.kill()
     assert_all_end(pids)
 
 
-def test_reader_that_goes_away_ends_the_launch(launcher):
-    process, pids = launcher(
-        "import os, time\n"
-        "print('up', os.getpid(), flush=True)\n"
-        "while True: print('more', flush=True); time.sleep(0.01)",
-        processes=2,
-    )
+def test_launcher_without_a_reader_of_its_output_ends(start_launcher: Start) -> None:
+    process, pids = start_launcher(PRINT_FOR_EVER, 2)
+    assert process.stdout is not None
     process.stdout.close()
-    process.stdout = None
-    _, errors = process.communicate(timeout=LIMIT_SECONDS)
-    assert process.returncode == 128 + signal.SIGPIPE
-    assert errors == "launch: interrupted.\n"
+    assert process.wait(LIMIT_SECONDS) != 0
     assert_all_end(pids)
 
 
-def test_lines_are_prefixed_and_never_mixed(capfd):
-    # Written a byte at a time, to stdout and stderr in turn, by both processes at once.
-    result = run(
-        "import os\n"
-        "for i in range(50):\n"
-        "    for byte in b'line %d\\n' % i: os.write(1 + i % 2, bytes([byte]))\n"
-        "os.write(1, b'bad \\xff byte\\r\\n 10%\\r 20%\\r 30%\\n' + b'no end')\n"
-    )
+def test_launch_lines_are_prefixed_and_never_mixed_and_outputs_bounded(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    result = run(PRINT_LINES)
     shown = capfd.readouterr().out.splitlines()
     expected = [*(f"line {i}" for i in range(50)), "bad � byte", " 30%", "no end"]
     for index, output in enumerate(result.outputs):
-        lines = [line for line in shown if line.startswith(f"[{index}]")]
+        lines = [line for line in shown if line.startswith(f"[{index}]") and "xx" not in line]
         assert lines == [f"[{index}] {line}" for line in expected]
         assert output.endswith("line 49\nbad � byte\r\n 10%\r 20%\r 30%\nno end")
-
-
-def test_progress_bar_is_shown_now_and_then_and_at_its_end(monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr(child_process.time, "monotonic", lambda: now[0])
-    output = child_process.Output("[3] ")
-    assert output.feed(b"\r 10%") == ""
-    assert output.feed(b"\r 20%") == "[3]  10%\n"
-    assert output.feed(b"\r 30%") == ""
-    now[0] += child_process.REDRAW_SECONDS
-    assert output.feed(b"\r 40%") == "[3]  30%\n"
-    assert output.feed(b"\r100%\r") == ""
-    assert output.feed(b"\nnext") == "[3] 100%\n"
-    assert output.flush() == "[3] next\n"
-    assert output.flush() == ""
+        assert len(output) == 2**20
 
 
 @pytest.mark.parametrize(
-    ("kwargs", "words"),
+    ("options", "words"),
     [
-        ({"processes": 0}, ["at least one process", "processes=0", "Pass processes=1"]),
-        (
-            {"devices_per_process": 0},
-            ["one device in each", "devices_per_process=0", "Pass devices_per_process=1"],
-        ),
-        ({"command": []}, ["a program and its arguments", "command=[]", "`-- python train.py`"]),
-        ({"command": "python x.py"}, ["one string each", "'python x.py'", "Pass command=["]),
-        (
-            {"timeout_seconds": 0},
-            ["limit must be positive", "timeout_seconds=0", "leave timeout_seconds out"],
-        ),
+        ({"processes": 0}, r"one process.* processes=0.* processes=1"),
+        ({"devices_per_process": 0}, r"one device.* devices_per_process=0.*devices_per_process=1"),
+        ({"command": []}, r"program and its arguments.* command=\[\].*`-- python train.py`"),
+        ({"command": "python x.py"}, r"one string each.* command='python x.py'.*command=\["),
+        ({"timeout_seconds": 0}, r"positive.* timeout_seconds=0.*leave timeout_seconds out"),
     ],
 )
-def test_bad_arguments_are_refused_by_name(kwargs, words):
-    with pytest.raises(ConfigError) as raised:
-        launch(**{"command": ["true"], "processes": 1, **kwargs})
-    assert isinstance(raised.value, BatchesError)
-    for word in words:
-        assert word in str(raised.value)
+def test_launch_bad_arguments_are_named(options: dict, words: str) -> None:
+    with pytest.raises(tjb.ConfigError, match=words):
+        launch(**{"command": ["true"], "processes": 1, **options})
 
 
-def test_command_line_prints_errors_without_traceback(capfd):
+def test_main_prints_errors_without_traceback(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--processes", "0", "--", "true"]) == 2
-    assert capfd.readouterr().err.startswith("launch: A launch needs at least one process")
+    assert re.match(r"launch: .* processes=0", capfd.readouterr().err)
     with pytest.raises(SystemExit, match="2"):
         main(["--processes", "2"])
-    assert "comes after --, as in: --processes 4 -- python" in capfd.readouterr().err
+    assert "--processes 4 -- python train.py" in capfd.readouterr().err
     assert main(["--processes", "2", "--", "no-such-program", "--help"]) == 127
-    assert capfd.readouterr().err == (
-        "launch: process 0 cannot be started: No such file or directory: 'no-such-program'.\n"
-    )
+    assert re.match(r"launch: process 0 .*'no-such-program'", capfd.readouterr().err)
     assert main(["--processes", "2", "--", str(ROOT)]) == 126
-
-
-def test_command_line_help_has_an_example(capfd):
-    with pytest.raises(SystemExit) as raised:
+    with pytest.raises(SystemExit, match="0"):
         main(["--help"])
-    assert raised.value.code == 0
     assert "--processes 4 -- python scripts/train.py" in capfd.readouterr().out
 
 
-def test_initialize_outside_a_launch_does_nothing(monkeypatch):
-    monkeypatch.delenv(distributed.ADDRESS_VARIABLE, raising=False)
+def test_initialize_outside_a_launch_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ADDRESS_VARIABLE, raising=False)
     hook = sys.excepthook
     assert initialize() is False
     assert sys.excepthook is hook

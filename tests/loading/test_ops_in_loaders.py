@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Specs do in a loader what they do alone, for any groups."""
+"""Op strings do in a loader what they do alone, for any groups."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def read(folder: str, count: int, **fields: Any) -> list[Any]:
         return [jax.device_get(next(batches)) for _ in range(count)]
 
 
-def test_spec_augments_alike_for_any_groups_and_anew_each_epoch(numbers_folder: str) -> None:
+def test_ops_augment_alike_in_any_groups_and_differently_each_epoch(numbers_folder: str) -> None:
     fields = {"preprocess": AUGMENT, "global_batch_size": 8, "shuffle": "none"}
     whole = read(numbers_folder, 6, **fields)
     parts = read(numbers_folder, 6, **fields, group_size=2, num_parallel_calls=1)
@@ -34,12 +34,12 @@ def test_spec_augments_alike_for_any_groups_and_anew_each_epoch(numbers_folder: 
     assert not np.array_equal(images[:8], images[23:31])  # the same examples, an epoch later
 
 
-def test_spec_mixup_keeps_padding_out(numbers_folder: str) -> None:
-    spec = "keep('vector', 'label')|one_hot(3)|mixup(1.0, key='vector')"
+def test_mixup_keeps_padding_out(numbers_folder: str) -> None:
+    ops = "keep('vector', 'label')|one_hot(3)|mixup(1.0, key='vector')"
     last = read(
         numbers_folder,
         3,
-        preprocess=spec,
+        preprocess=ops,
         global_batch_size=8,
         shuffle="none",
         num_epochs=1,
@@ -52,15 +52,15 @@ def test_spec_mixup_keeps_padding_out(numbers_folder: str) -> None:
     assert not last["label"][7].any()
 
 
-def test_spec_decodes_stored_images_and_texts_itself(things_folder: str) -> None:
-    spec = (
+def test_ops_decode_stored_images_and_texts_themselves(things_folder: str) -> None:
+    ops = (
         "keep('photo', 'text')|decode('photo')|pad_crop((4, 3), 'photo')"
         "|byte_tokens|pad(8, key='tokens')"
     )
     batch = read(
         things_folder,
         1,
-        preprocess=spec,
+        preprocess=ops,
         features=("photo", "text"),
         global_batch_size=8,
         shuffle="none",
@@ -77,17 +77,17 @@ def test_spec_decodes_stored_images_and_texts_itself(things_folder: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("spec", "texts"),
+    ("ops", "texts"),
     [
-        ("flip_lr", ["flip_lr takes a feature; the batch has none at 'image'", "1. flip_lr"]),
+        ("flip_lr", ["1. flip_lr fails", "none at 'image'", "key"]),
         ("keep('label')|one_hot(3)|one_hot(3)", ["3. one_hot(3)", "float32"]),
         ("flip", ["there is no 'flip'", "Did you mean 'flip_lr'?"]),
     ],
 )
-def test_spec_that_does_not_fit_is_an_error_of_build(
-    numbers_folder: str, spec: str, texts: list[str]
+def test_build_op_that_does_not_fit_is_an_error(
+    numbers_folder: str, ops: str, texts: list[str]
 ) -> None:
     with pytest.raises(tjb.BatchesError) as caught:
-        tjb.build(numbers_folder, preprocess=spec, global_batch_size=8)
+        tjb.build(numbers_folder, preprocess=ops, global_batch_size=8)
     message = " ".join(str(caught.value).split())
     assert all(text in message for text in texts), message

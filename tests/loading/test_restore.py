@@ -3,6 +3,7 @@
 
 import itertools
 import json
+import threading
 from typing import Any
 
 import jax
@@ -13,6 +14,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tfjax_batches as tjb
 from tests.made_datasets import with_reader
+from tfjax_batches.pipeline.host_batches import HostBatches
+from tfjax_batches.pipeline.host_pipeline import HostPipeline
 from tfjax_batches.planning.order import Int64Array
 
 # Two epochs of 23 examples.
@@ -110,6 +113,26 @@ def test_set_state_goes_back_and_forth_and_reopens(numbers_folder: str) -> None:
     batches.close()
     batches.set_state(second)
     np.testing.assert_array_equal([batch["_id"] for batch in batches], whole[1:])
+
+
+def test_set_state_closes_before_it_opens(
+    numbers_folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise two buffers of batches, and twice the threads, would be there at once."""
+    with iter(build(numbers_folder)) as batches:
+        next(batches)
+        state = batches.get_state()
+        alive: list[str] = []
+        host_batches = HostPipeline.host_batches
+
+        def noted(self: HostPipeline, start_step: int) -> HostBatches:
+            alive.extend(t.name for t in threading.enumerate() if "prefetch" in t.name)
+            return host_batches(self, start_step)
+
+        monkeypatch.setattr(HostPipeline, "host_batches", noted)
+        batches.set_state(state)
+        assert alive == []
+        assert batches.step == 1
 
 
 def test_set_state_that_is_refused_changes_nothing(numbers_folder: str) -> None:

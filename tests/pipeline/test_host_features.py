@@ -13,14 +13,14 @@ def test_check_device_features_names_all_at_once() -> None:
     with pytest.raises(FeatureError) as caught:
         check_device_features(specs, (), "made/1.0.0")
     message = str(caught.value)
-    assert "has a fixed shape and is no string; of made/1.0.0" in message
+    assert "fixed shape" in message
+    assert "made/1.0.0" in message
     assert "  text: a string" in message
     assert "  any_image: uint8 of shape (None, None, 3)" in message
     assert "  ragged: int64 of shape (None, None)" in message
     assert "  objects/box: float32 of shape (None, 4)" in message
     assert "Leave them out: features=('label',)" in message
     assert "keep_on_host=('any_image', 'numbers', 'objects/box', 'objects/label'," in message
-    assert "or let a transform drop them, or give them a shape." in message
     check_device_features({"label": specs["label"]}, (), "made")
     check_device_features(specs, set(specs) - {"label"}, "made")
 
@@ -56,7 +56,5 @@ def test_check_device_features_advises_features_that_can_be_named() -> None:
     alone = Decoder(features_of("text"), None, "made")
     with pytest.raises(FeatureError) as caught:
         check_device_features(alone.specs, (), "made", alone.parsed)
-    assert "\nNo other is parsed: leave them on the host: keep_on_host=('text',)" in str(
-        caught.value
-    )
+    assert "\nLeave them on the host: keep_on_host=('text',)" in str(caught.value)
     assert "features=()" not in str(caught.value)

@@ -81,17 +81,18 @@ def test_notebook_cell_run_again_leaves_one_thread(capsys: pytest.CaptureFixture
     shell = code.InteractiveInterpreter()
     shell.runcode(compile("import itertools", "<cell>", "exec"))
     shell.runcode(
-        compile("from tfjax_batches.placing.prefetch import Prefetcher", "<cell>", "exec")
+        compile("from tfjax_batches.placing.prefetcher import Prefetcher", "<cell>", "exec")
     )
-    seen = []
+    threads: set[threading.Thread] = set()
     for _ in range(3):
         shell.runcode(compile(CELL, "<cell>", "exec"))
-        seen.append({t for t in threading.enumerate() if t.name == "tfjax_batches-prefetch"})
-        for earlier in seen[:-1]:
-            for thread in earlier - seen[-1]:
-                thread.join(HANG_SECONDS)
+        threads |= {t for t in threading.enumerate() if t.name == "tfjax_batches-prefetch"}
     assert capsys.readouterr().err.count("OSError: of the loop") == 3
-    (last,) = (t for t in threading.enumerate() if t.name == "tfjax_batches-prefetch")
-    assert not seen[0] & {last}
-    shell.locals["batches"].close()  # type: ignore[attr-defined]
+    batches = shell.locals["batches"]
+    last = batches._producer.thread  # type: ignore[attr-defined]
+    for thread in threads - {last}:
+        thread.join(HANG_SECONDS)
+        assert not thread.is_alive()
+    assert last.is_alive()
+    batches.close()  # type: ignore[attr-defined]
     assert not last.is_alive()

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tfjax_batches.placing.assemble import Assembler, DeviceBatch, HostBatch
+from tfjax_batches.pipeline.host_batches import HostBatch
+from tfjax_batches.placing.assemble import Assembler, DeviceBatch
 from tfjax_batches.placing.isolation import _enable_x64, isolated
-from tfjax_batches.placing.prefetch import Prefetcher
+from tfjax_batches.placing.prefetcher import Prefetcher
 
 MESH = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
 ROWS = 8

@@ -10,9 +10,10 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tfjax_batches.placing.assemble import Assembler, HostBatch
+from tfjax_batches.pipeline.host_batches import HostBatch
+from tfjax_batches.placing.assemble import Assembler
 from tfjax_batches.placing.isolation import isolated
-from tfjax_batches.placing.prefetch import Prefetcher
+from tfjax_batches.placing.prefetcher import Prefetcher
 
 ROWS, WIDTH = 64, 2**15  # float32: 8 MB a batch
 STEPS = 2000

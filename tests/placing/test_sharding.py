@@ -25,7 +25,7 @@ def test_data_sharding_takes_any_axes(axes: object) -> None:
 
 
 def test_data_sharding_unknown_axis_is_refused() -> None:
-    with pytest.raises(LayoutError, match=r"'dta' is none of .*Did you mean 'data'\?"):
+    with pytest.raises(LayoutError, match=r"data_axes .*'dta' .*'data'\?"):
         data_sharding(MESH, ("dta",))
 
 
@@ -37,7 +37,7 @@ def test_data_sharding_axes_of_another_kind_are_refused(axes: object) -> None:
 
 def test_data_sharding_what_is_no_mesh_of_devices_is_refused() -> None:
     for mesh in ("data", 5, jax.sharding.AbstractMesh((4,), ("data",))):
-        with pytest.raises(LayoutError, match=r"takes a Mesh of devices; got .*Write Mesh\("):
+        with pytest.raises(LayoutError, match=r"Mesh of devices; got .*mesh=Mesh\("):
             data_sharding(mesh)  # type: ignore[arg-type]
 
 
@@ -56,16 +56,16 @@ def test_feature_sharding_common_spec_is_cut_to_the_rank() -> None:
 def test_feature_sharding_own_spec_longer_than_the_rank_is_refused() -> None:
     common = NamedSharding(MESH, PartitionSpec("data"))
     own = {"label": NamedSharding(MESH, PartitionSpec("data", "model"))}
-    with pytest.raises(LayoutError, match=r"no more entries.*'label' is \[8\].*Drop the entries"):
+    with pytest.raises(LayoutError, match=r"one entry .*'label' is \[8\].*Drop"):
         feature_sharding("label", (8,), common, own)
 
 
 def test_feature_sharding_dim_that_axes_do_not_divide_is_refused() -> None:
     common = NamedSharding(MESH, PartitionSpec("data", "model"))
-    with pytest.raises(LayoutError, match=r"axes of a spec.*'x' is \[8, 3\].*another one"):
+    with pytest.raises(LayoutError, match=r"divide .*'x' is \[8, 3\].*feature_shardings\['x'\]"):
         feature_sharding("x", (8, 3), common, {})
 
 
 def test_check_feature_names_unknown_is_refused() -> None:
-    with pytest.raises(LayoutError, match=r"'imgae' is none. Did you mean 'image'\?"):
+    with pytest.raises(LayoutError, match=r"'imgae' .*Did you mean 'image'\?"):
         check_feature_names(["imgae"], ["image", "label"])

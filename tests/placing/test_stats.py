@@ -3,13 +3,14 @@
 
 import itertools
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import jax
 import pytest
 
-from tfjax_batches.placing.prefetch import Prefetcher
+from tfjax_batches.placing.prefetcher import Prefetcher
 from tfjax_batches.placing.stats import InputBoundAlarm, Phase, Progress, Stats
 
 
@@ -45,14 +46,14 @@ def test_alarm_rings_once_when_the_share_stays_high() -> None:
     texts = [alarm.check(stats_at(seconds, share=0.4)) for seconds in range(1, 300)]
     (text,) = [text for text in texts if text]
     assert texts.index(text) + 1 == 60
-    assert "40% of the last 60 s went on waiting for batches, at step 60" in text
-    assert "The slow stage is reading (read 30.0 s, place 6.0 s). Parse fewer features" in text
+    assert re.search(r"40% of the last 60 s .*step 60", text)
+    assert re.search(r"reading \(read 30\.0 s, place 6\.0 s\).*fewer features", text)
 
 
 def test_alarm_names_placing_where_that_is_slower() -> None:
     alarm = InputBoundAlarm()
     texts = [alarm.check(stats_at(s, share=1.0, read=0.1, place=0.9)) for s in range(1, 70)]
-    assert "The slow stage is placing" in "".join(filter(None, texts))
+    assert "placing" in "".join(filter(None, texts))
 
 
 def test_alarm_is_silent_on_a_low_share_a_slow_start_and_one_slow_window() -> None:
@@ -73,13 +74,12 @@ def test_prefetcher_logs_the_alarm_once(
     monkeypatch.setattr(InputBoundAlarm, "SHARE", 0.0)
     with (
         caplog.at_level(logging.WARNING, logger="absl"),
-        Prefetcher(itertools.count(), str, depth=1, process_index=5) as batches,
+        Prefetcher(itertools.count(), str, depth=1) as batches,
     ):
         for _ in range(10):
             next(batches)
     (record,) = caplog.records
-    assert "process 5: " in record.getMessage()
-    assert "at step 3 of this iterator" in record.getMessage()
+    assert "step 3 of this iterator" in record.getMessage()
 
 
 def test_full_seconds_count_from_the_first_next_to_the_last() -> None:

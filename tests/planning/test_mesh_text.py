@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Meshes and specs as text."""
+"""Meshes and partition specs as text."""
 
 import pytest
 
@@ -32,8 +32,8 @@ def test_parse_mesh_shape_fills_the_open_axis(text: str, devices: int, shape: di
         ("data=2,data=2", None, "wrong at 'data=2'"),
         ("", None, "wrong at ''"),
         ("data=2,", None, "wrong at ''"),
-        ("data=-1", None, "Give the sizes of data."),
-        ("data=-1,model=-1", 4, "Give the sizes of data, model."),
+        ("data=-1", None, "Give the size of data."),
+        ("data=-1,model=-1", 4, "Give the sizes of the others."),
         ("data=3", 4, "'data=3' holds 3 of 4. Change its sizes, or give one as -1."),
         ("data=-1,model=3", 4, "holds 3 of 4"),
         ("data=-1,model=8", 4, "holds 8 of 4"),
@@ -56,11 +56,11 @@ def test_parse_mesh_shape_that_is_none_is_refused(
         ("", ()),
     ],
 )
-def test_parse_spec_any_form(text: str, spec: tuple) -> None:
+def test_parse_partition_spec_any_form(text: str, spec: tuple) -> None:
     assert parse_partition_spec(text) == spec
 
 
 @pytest.mark.parametrize("text", ["data+", "da ta", "data,1x"])
-def test_parse_spec_that_is_none_is_refused(text: str) -> None:
+def test_parse_partition_spec_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(LayoutError, match=r"such as host\+device,-,seq; got .* Correct it\."):
         parse_partition_spec(text)

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Rows that are mixed are on one process."""
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ from tfjax_batches.planning.row_multiple import check_row_multiple
 
 
 @given(layout=layouts(), row_multiple=st.integers(1, 6))
-def test_check_blocks_passes_just_where_no_block_is_cut(
+def test_check_row_multiple_passes_only_where_mixed_rows_are_together(
     layout: BatchLayout, row_multiple: int
 ) -> None:
     size = layout.global_batch_size
@@ -29,17 +31,17 @@ def test_check_blocks_passes_just_where_no_block_is_cut(
         assert whole
 
 
-def test_check_blocks_names_process_rows_and_mend() -> None:
+def test_check_row_multiple_names_process_rows_and_fix() -> None:
     owners = np.array([0, 1, 1, 0])
     layout = BatchLayout.simulate({"data": 4}, "data", 4, owners)
-    with pytest.raises(LayoutError) as caught:
+    with pytest.raises(
+        LayoutError,
+        match=r"3\. mixup\(0\.2\) mixes 2 .*process 0 .*rows 0 to 1 .*global_batch_size .* 2 rows",
+    ):
         check_row_multiple(layout, 2, "3. mixup(0.2)")
-    message = str(caught.value)
-    assert "Rows that 3. mixup(0.2) mixes are on one process, in blocks of 2 rows" in message
-    assert "process 0 holds a part of rows 0 to 1" in message
-    assert "Raise global_batch_size so that each device's slice is a multiple of 2" in message
-    check_row_multiple(BatchLayout.simulate({"data": 4}, "data", 8, owners), 2, "mixup")
-    with pytest.raises(LayoutError, match=r"nearest valid global_batch_size is 6 or 9"):
-        check_row_multiple(BatchLayout.simulate({"data": 4}, "data", 8, owners), 3, "mixup")
-    with pytest.raises(LayoutError, match=r"nearest valid global_batch_size is 16"):
-        check_row_multiple(BatchLayout.simulate({"data": 4}, "data", 8, owners), 16, "mixup")
+    layout = BatchLayout.simulate({"data": 4}, "data", 8, owners)
+    check_row_multiple(layout, 2, "mixup")
+    with pytest.raises(LayoutError, match=r"mixup .*global_batch_size=8 .* 6 or 9\."):
+        check_row_multiple(layout, 3, "mixup")
+    with pytest.raises(LayoutError, match=r"global_batch_size is 16\."):
+        check_row_multiple(layout, 16, "mixup")

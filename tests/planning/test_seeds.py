@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Seeds are pinned, differ wherever they should, and are random enough."""
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

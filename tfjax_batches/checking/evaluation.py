@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of padded, sharded batches, with each example counted once."""
+"""Results of padded and sharded batches, in which each example counts once."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,56 +11,67 @@ import numpy.typing as npt
 from jax.experimental import multihost_utils
 
 from tfjax_batches.errors import ConfigError
+from tfjax_batches.features.paths import ID, MASK
 
 Ids = npt.NDArray[np.int64]
 
 
 def masked_mean(values: jax.Array, mask: jax.Array) -> jax.Array:
-    """Return the mean over the rows that are real; for use inside `jit`.
+    """Return the mean over the rows that are not padding; usable inside `jit`.
 
-    Padding may hold anything, NaN too. To average over several batches exactly, add up
+    Padding may hold any value, even NaN. For an exact average over several batches, add up
     `jnp.sum(values, where=mask)` and `mask.sum()` instead: the last batch has fewer real rows.
 
     Args:
         values: [batch, ...], one value or more for each row.
-        mask: bool[batch], `batch["_mask"]`.
+        mask: bool[batch], `batch["_mask"]`: True for rows that are not padding.
 
     Returns:
-        [...], floating; NaN where no row is real.
+        [...], floating; NaN if all rows are padding.
+
+    Example:
+        >>> masked_mean(jnp.array([1.0, 3.0, 9.0]), jnp.array([True, True, False])).item()
+        2.0
     """
     rows = jnp.reshape(mask, mask.shape + (1,) * (values.ndim - 1))
-    # Not a sum over a count: `mean` adds up small floats and integers in a wider dtype.
+    # Not sum / count: `mean` adds up narrow floats and integers in a wider dtype.
     return jnp.mean(values, axis=0, where=rows)
 
 
 def gather_examples(batch: Mapping[str, Any], tree: Any) -> tuple[Ids, Any]:
     """Return the results of all rows of a batch in order of example, on every process.
 
-    Padding is left out, and an example that stands in the batch twice (the end of an epoch under
-    CARRY) counts once, by its first row. With more than one process every process calls it, from
-    the thread of the other collectives. The result is the same for any number of them.
+    Padding is left out. An example that is in the batch twice, as at the end of an epoch with
+    `remainder="carry"`, counts once, with its first row. The result does not depend on the number
+    of processes. If there are several, each must call this, in the thread that runs its other
+    collectives.
 
     Args:
         batch: A batch of a loader with `with_ids=True`.
-        tree: Pytree of global `jax.Array` [batch, ...], such as predictions.
+        tree: Pytree of global `jax.Array`s [batch, ...], such as predictions.
 
     Returns:
         int64[n], the example indices in rising order, and the tree as NumPy arrays [n, ...].
 
     Raises:
-        ConfigError: The batch has no `_id`, or a leaf is no global array with its rows.
+        ConfigError: The batch has no `_id`, or a leaf is not a global array with one row for each
+            row of the batch.
+
+    Example::
+
+        ids, logits = tjb.gather_examples(batch, predict(params, batch))
     """
-    if "_id" not in batch:
+    if ID not in batch:
         raise ConfigError(
-            "gather_examples tells rows apart by their example; the batch has no '_id'. "
+            "gather_examples identifies rows by their example; the batch has no '_id'. "
             "Build the loader with with_ids=True."
         )
     for keys, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        _check_rows(jax.tree_util.keystr(keys, simple=True, separator="/"), leaf, batch["_id"])
+        _check_rows(jax.tree_util.keystr(keys, simple=True, separator="/"), leaf, batch[ID])
     ids, mask, values = multihost_utils.process_allgather(
-        (batch["_id"], batch.get("_mask"), tree), tiled=True
+        (batch[ID], batch.get(MASK), tree), tiled=True
     )
-    # Padding has the id -1; the mask is there under PAD alone, and says the same.
+    # Padding has the index -1. A mask, which only remainder="pad" gives, says the same.
     real = np.flatnonzero(ids >= 0 if mask is None else mask)
     unique_ids, first = np.unique(ids[real].astype(np.int64), return_index=True)
     return unique_ids, jax.tree.map(lambda x: x[real[first]], values)
@@ -71,12 +82,12 @@ def _check_rows(path: str, leaf: Any, ids: jax.Array) -> None:
     if (
         isinstance(leaf, jax.Array)
         and leaf.shape[:1] == ids.shape
-        # A local array of several processes would be gathered as a part of the whole.
+        # With several processes, a local array would be gathered as a part of the whole.
         and leaf.is_fully_addressable == ids.is_fully_addressable
     ):
         return
     raise ConfigError(
-        f"gather_examples takes global arrays with a row for each of the {ids.shape[0]} of the "
-        f"batch; {path or 'the tree'} is a {type(leaf).__name__} of shape {shape}. "
-        "Pass what a jitted function of the batch returned, per row."
+        f"gather_examples takes global arrays with a row for each of the {ids.shape[0]} rows of "
+        f"the batch; {path or 'the tree'} is a {type(leaf).__name__} of shape {shape}. "
+        "Pass the per-row output of a jitted function of the batch."
     )

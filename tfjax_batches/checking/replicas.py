@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding replicas of a global array that are not equal.
+"""Finds replicas of a global array that are not equal.
 
-JAX takes the shards that each process gives it on trust: where two devices should hold the same
-slice and do not, it computes nonsense in silence.
+JAX does not check the shards that each process gives it: if two devices should hold the same slice
+and do not, its results are silently wrong.
 """
 
 import zlib
@@ -15,37 +15,37 @@ import jax.numpy as jnp
 import numpy as np
 
 from tfjax_batches.errors import AgreementError, ConfigError, ReplicaMismatchError
+from tfjax_batches.features.paths import HOST
 from tfjax_batches.loading.agreement import gather
+from tfjax_batches.placing.shards import Span, span_of
 
 _MISMATCHES_SHOWN = 5
 
-_Span = tuple[tuple[int, int], ...]  # (start, stop) in each dim
 _Checksums = Mapping[str, str]  # device id → checksum of what it holds
 
 
 def check_replicas(tree: Any) -> None:
-    """Raise unless devices that must hold equal slices of the arrays of `tree` do.
+    """Check that devices which must hold equal slices of an array do.
 
-    Works on arrays that this library never made, such as model parameters. Bits are compared, by
-    64 bits of checksum; each shard that has a replica is read once. With more than one process
-    every process calls it, with trees of one structure, from the thread of the other collectives.
+    It works on any arrays, such as model parameters, and compares 64-bit checksums of their bits;
+    each shard that has a replica is read once. If there are several processes, each must call this
+    with a tree of the same structure, in the thread that runs its other collectives.
 
     Args:
-        tree: A pytree of `jax.Array`. Arrays on devices of this process alone are compared among
-            those. Of a batch, the entry `_host` at its top is passed over: each process has rows
-            of its own there.
+        tree: A pytree of `jax.Array`s. Arrays on devices of this process only are compared among
+            these. The entry `_host` of a batch is skipped, because its rows differ by process.
 
     Raises:
-        ReplicaMismatchError: Names leaf, slice, and the devices and processes that hold each of
-            the different values; equal on all processes.
-        ConfigError: A leaf is no `jax.Array`, or its memory was given away (donated).
-        AgreementError: The trees have different leaves, or another process cannot read its own.
+        ReplicaMismatchError: Replicas differ; names leaf, slice, and the devices and processes of
+            each value. The same on all processes.
+        ConfigError: A leaf is not a `jax.Array`, or it was donated.
+        AgreementError: The trees have different leaves, or another process failed to read its own.
 
     Example:
         >>> check_replicas({"image": jax.numpy.zeros((8, 2))})
     """
     if isinstance(tree, Mapping):
-        tree = {name: part for name, part in tree.items() if name != "_host"}
+        tree = {name: part for name, part in tree.items() if name != HOST}
     arrays: dict[str, jax.Array] = {}
     # One pair a process: leaf path → what array it is, leaf path → _Checksums.
     replies = gather(lambda: _read(tree, arrays))
@@ -62,25 +62,25 @@ def check_replicas(tree: Any) -> None:
         raise ReplicaMismatchError(
             "Devices that hold the same slice of an array hold equal values; these do not:\n"
             f"{listed}\n{f'  … and {more} more' + chr(10) if more > 0 else ''}"
-            "Load equal rows on these processes; or, where each process loads rows of its own, "
+            "Load equal rows on these processes; or, if each process loads rows of its own, "
             "name every mesh axis that splits them, as in PartitionSpec(('host', 'device'))."
         )
 
 
 def _read(tree: Any, arrays: dict[str, jax.Array]) -> tuple[dict[str, str], dict[str, _Checksums]]:
-    """Fill in `arrays` by leaf path; return what they are, and checksums of the local shards."""
+    """Fill `arrays` by leaf path; return their kinds and the checksums of local shards."""
     checksums: dict[str, _Checksums] = {}
     for keys, leaf in jax.tree_util.tree_leaves_with_path(tree):
         path = jax.tree_util.keystr(keys, simple=True, separator="/") or "the array"
         if not isinstance(leaf, jax.Array):
             raise ConfigError(
                 f"check_replicas compares arrays on devices; {path} is a {type(leaf).__name__}. "
-                "Leave it out, or put it on the devices first."
+                "Leave it out, or place it on devices first."
             )
         if leaf.is_deleted():
             raise ConfigError(
                 f"check_replicas reads every array; {path} was donated or deleted. "
-                "Check it before the step that it is donated to."
+                "Call check_replicas before the step that it is donated to."
             )
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             leaf = jax.random.key_data(leaf)
@@ -97,7 +97,7 @@ def _read(tree: Any, arrays: dict[str, jax.Array]) -> tuple[dict[str, str], dict
 
 
 def _kind(array: jax.Array) -> str:
-    """Describe what must be equal on all processes for their shards to be comparable."""
+    """Return what must be equal on all processes for their shards to be comparable."""
     text = f"{array.dtype}{list(array.shape)}"
     if jax.process_count() > 1 and array.is_fully_addressable:
         return f"{text} on devices of one process"
@@ -108,28 +108,24 @@ def _kind(array: jax.Array) -> str:
     return f"{text} by {getattr(array.sharding, 'spec', array.sharding)} (placement {where:08x})"
 
 
-def _replicas(array: jax.Array) -> dict[_Span, list[jax.Device]]:
-    """Return which devices, of all processes, hold each slice of the array."""
-    devices_of: dict[_Span, list[jax.Device]] = defaultdict(list)
+def _replicas(array: jax.Array) -> dict[Span, list[jax.Device]]:
+    """Return the devices, of all processes, that hold each slice of the array."""
+    devices_of: dict[Span, list[jax.Device]] = defaultdict(list)
     for device, index in array.sharding.devices_indices_map(array.shape).items():
-        if index is not None:
-            span = tuple(
-                part.indices(size)[:2] for part, size in zip(index, array.shape, strict=True)
-            )
-            devices_of[span].append(device)
+        devices_of[span_of(index, array.shape)].append(device)
     return devices_of
 
 
 def _checksum(shard: jax.Array) -> str:
     # Shape and dtype are equal by the sharding; a scalar has no bytes to view.
     data = np.ascontiguousarray(jax.device_get(shard)).reshape(-1).view(np.uint8)
-    # Two different kinds of checksum, since either alone has 32 bits; both run at memory speed,
-    # where a cryptographic hash takes five times as long.
+    # Two checksums of 32 bits each. Both run at memory speed; a cryptographic hash takes five times
+    # as long.
     return f"{zlib.crc32(data.data):08x}{zlib.adler32(data.data):08x}"
 
 
 def _check_alike(kinds_by_process: list[Mapping[str, str]]) -> None:
-    """Raise AgreementError unless all processes have the same leaves, placed alike."""
+    """Raise AgreementError unless all processes have the same leaves, placed in the same way."""
     first = kinds_by_process[0]
     for index, kinds in enumerate(kinds_by_process):
         differing = [path for path in {**first, **kinds} if first.get(path) != kinds.get(path)]
@@ -140,15 +136,15 @@ def _check_alike(kinds_by_process: list[Mapping[str, str]]) -> None:
                 for path in sorted(differing)[:_MISMATCHES_SHOWN]
             )
             raise AgreementError(
-                "check_replicas takes trees of the same leaves, placed alike, on all processes; "
+                "check_replicas takes the same leaves, placed in the same way, on all processes; "
                 f"these differ: {listed}. Pass the same tree everywhere."
             )
 
 
 def _mismatches(path: str, array: jax.Array, checksums: list[_Checksums]) -> Iterator[str]:
-    """Yield a sentence for each slice whose replicas differ."""
+    """Yield a line for each slice whose replicas differ."""
     if array.is_fully_addressable:
-        # Each process has an array of its own by this name; only its own replicas matter.
+        # Each process has an array of its own of this name.
         checksums = [checksums[jax.process_index()]]
     known = {device: value for each in checksums for device, value in each.items()}
     for span, devices in _replicas(array).items():
@@ -174,7 +170,7 @@ def _devices_text(devices: list[jax.Device]) -> str:
     )
 
 
-def _span_text(span: _Span, shape: tuple[int, ...]) -> str:
+def _span_text(span: Span, shape: tuple[int, ...]) -> str:
     parts = [
         ":" if part == (0, size) else f"{part[0]}:{part[1]}"
         for part, size in zip(span, shape, strict=True)

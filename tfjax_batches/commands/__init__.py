@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands for a shell: `python -m tfjax_batches describe|preview|index|verify|ops`.
 
-Each is a module of its name with `run(arguments) -> exit code`, imported when it is asked for, so
-that help and mistyped words need no TensorFlow.
+Each is a module of its name with `run(arguments) -> exit code`. It is imported when it runs, so
+that help and misspelt words load no TensorFlow.
 """
 
 import importlib
@@ -18,17 +18,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Args:
-        argv: Its words, the command first. None: those of the command line.
+        argv: The words, the command first. None: those of this process.
 
     Returns:
-        Exit code: 0, or 1 where `verify` finds damage, or 2 where a command cannot be done; then
-        the reason stands on stderr.
+        Exit code: 0; 1 if `verify` finds damage; 2 after an error, which is printed to stderr; 130
+        after Ctrl-C.
 
     Raises:
-        SystemExit: With code 2 for words that cannot be understood, 0 after `--help`.
+        SystemExit: With code 2 for wrong arguments, 0 after `--help`.
     """
     arguments = parse_command_line(argv)
-    # TensorFlow's notices at its start would stand in the way of what is printed here.
+    # Hides the notices that TensorFlow prints when it is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     command = importlib.import_module(f"{__name__}.{arguments.command}")
     try:

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words that each command takes."""
+"""The command line: the arguments of each command."""
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tfjax_batches.commands.options import FieldOption, field_options
+from tfjax_batches.commands.options import field_options
 from tfjax_batches.errors import BatchesError, nearest_hint
 
 PROGRAM = "python -m tfjax_batches"
 
 _ABOUT = f"""\
-Look at datasets and runs, ahead of them. `COMMAND --help` tells of each command.
+Look at datasets and runs before starting them. `COMMAND --help` describes each command.
 
   {PROGRAM} describe digits --global_batch_size=64 --prepare
 """
 _DESCRIBE = f"""\
-Print what a run would do, from the dataset's metadata alone: steps, remainder, who loads which
-rows, features, bytes. No record is read, and no device is needed: the machines may be invented.
+Print what a run would do, from the dataset's metadata alone: steps, remainder, the rows of each
+process, features, bytes. No record is read, and the machines need not exist.
 
   {PROGRAM} describe mnist --global_batch_size=256
   {PROGRAM} describe mnist --global_batch_size=1024 --processes=64 --devices_per_process=4
@@ -26,26 +26,26 @@ rows, features, bytes. No record is read, and no device is needed: the machines 
       --processes=64 --features=text --keep_on_host=text
 """
 _PREVIEW = f"""\
-Print the first examples of a run, as decoded and after each transform.
+Print the first examples of a run, decoded and after each transform.
 
   {PROGRAM} preview digits --prepare
   {PROGRAM} preview mnist --rows=2 --preprocess='value_range(-1, 1)'
 """
 _INDEX = f"""\
-Find where the records of TFRecord files begin, ahead of the first run, and keep it.
+Find the records of TFRecord files before the first run, and store the index.
 
   {PROGRAM} index imagenet2012
   {PROGRAM} index /data/tfds/mnist/3.0.1 --split=train
 """
 _VERIFY = f"""\
-Read every record, and compare checksums and counts with what was written. Names file, record and
-offset of each that is damaged; the exit code is then 1.
+Read every record, and compare checksums and counts with those stored. Prints file, record and
+offset of each damaged record; the exit code is then 1.
 
   {PROGRAM} verify imagenet2012 --split=validation
   {PROGRAM} verify /data/tfds/mnist/3.0.1
 """
 _OPS = f"""\
-Print the ops that a preprocessing spec can name, with their arguments.
+Print the ops that --preprocess can name, with their arguments.
 
   {PROGRAM} ops
 """
@@ -60,13 +60,13 @@ _WITH_FIELDS = ("describe", "preview")
 
 
 def parse_command_line(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the arguments that are given; of a misspelt word the error names the nearest.
+    """Return the parsed arguments; the error for a misspelt word names the nearest one.
 
     Args:
-        argv: The words, the command first. None: those of the command line.
+        argv: The words, the command first. None: those of this process.
 
     Raises:
-        SystemExit: With code 2 for words that cannot be understood, 0 after `--help`.
+        SystemExit: With code 2 for wrong arguments, 0 after `--help`.
     """
     parser = make_parser()
     words = list(sys.argv[1:] if argv is None else argv)
@@ -80,7 +80,12 @@ def parse_command_line(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def shell_text(error: BatchesError, arguments: argparse.Namespace) -> str:
-    """Return an error's message, with options in place of the arguments of Python."""
+    """Return the message of an error, with options in place of Python arguments.
+
+    Args:
+        error: The error of a command.
+        arguments: The arguments of that command.
+    """
     text = str(error)
     if arguments.command not in _WITH_FIELDS:
         return text.replace("Pass prepare=True, or run", "Run")
@@ -120,37 +125,37 @@ def make_parser() -> argparse.ArgumentParser:
     for name in _WITH_FIELDS:
         _add_fields(added[name])
     _add_machines(added["describe"])
-    _add_count(added["preview"], "--rows", None, "Examples to print. Default: 4, or all of fewer.")
+    _add_count(added["preview"], "--rows", None, "Examples to print. Default: 4, or all if fewer.")
     for name in ("index", "verify"):
-        added[name].add_argument("--split", help="One split. Default: each of them.")
+        added[name].add_argument("--split", help="One split. Default: all splits.")
         added[name].add_argument("--data_dir", help="Folder of prepared datasets.")
     return parser
 
 
 def given_fields(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the fields of `BatchConfig` that were given, the dataset among them."""
+    """Return the fields of `BatchConfig` that were given, including the dataset."""
     names = {field.name for field in field_options()}
     return {name: value for name, value in vars(arguments).items() if name in names}
 
 
 def _add_machines(parser: argparse.ArgumentParser) -> None:
     parser = parser.add_argument_group("machines")  # type: ignore[assignment]
-    _add_count(parser, "--processes", 1, "Processes, which own equal runs of devices.")
-    _add_count(parser, "--devices_per_process", None, "Default: 1, or what the mesh makes it.")
+    _add_count(parser, "--processes", 1, "Processes; each owns an equal run of devices.")
+    _add_count(parser, "--devices_per_process", None, "Default: 1, or as many as the mesh needs.")
     parser.add_argument(
         "--mesh",
         default="data=-1",
         metavar="AXES",
-        help="Axes and sizes in order, as in data=8,model=4; one size may be -1: the devices left.",
+        help="Axes and sizes in order, as in data=8,model=4; one size may be -1: all others.",
     )
     parser.add_argument(
         "--spec",
         default="data",
         metavar="AXES",
-        help="Axes of each dim, as in host+device,-,seq; - for a dim that is not split.",
+        help="Partition spec: axes of each dim, as in host+device,-,seq; - for one not split.",
     )
     parser.add_argument(
-        "--process", type=int, default=0, metavar="N", help="Tell of this process. Default: 0."
+        "--process", type=int, default=0, metavar="N", help="Process to describe. Default: 0."
     )
 
 
@@ -159,34 +164,31 @@ def _add_fields(parser: argparse.ArgumentParser) -> None:
     for field in field_options():
         if field.name == "dataset":
             continue
-        shown: Mapping[str, Any] = {"metavar": "VALUE", "type": _type_of(field)}
+        shown: dict[str, Any] = {"metavar": "VALUE", "type": _argument(field.parse)}
         if field.is_bool:
             shown = {"action": argparse.BooleanOptionalAction}
-        elif field.choices:
-            shown = {"choices": field.choices}
         text = field.doc.replace("%", "%%")
         group.add_argument(f"--{field.name}", default=argparse.SUPPRESS, help=text, **shown)
 
 
 def _add_count(parser: Any, name: str, default: int | None, text: str) -> None:
-    said = text if default is None else f"{text} Default: {default}."
-    parser.add_argument(name, type=_count, default=default, metavar="N", help=said)
+    text = text if default is None else f"{text} Default: {default}."
+    parser.add_argument(name, type=_argument(_count), default=default, metavar="N", help=text)
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a number from 1; got {text!r}")
+        raise ValueError(f"expected a number of at least 1; got {text!r}")
     return int(text)
 
 
-def _type_of(field: FieldOption) -> Callable[[str], Any]:
+def _argument(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return `parse` with the error whose message argparse prints."""
+
     def read(text: str) -> Any:
         try:
-            value = field.parse(text)
+            return parse(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from error
-        if fault := field.find_error(value):
-            raise argparse.ArgumentTypeError(fault)
-        return value
 
     return read

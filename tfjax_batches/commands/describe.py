@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`describe`: what a run would do, on machines that one may not have."""
+"""`describe`: what a run would do, on machines that need not exist."""
 
 import argparse
 
@@ -15,7 +15,7 @@ def run(arguments: argparse.Namespace) -> int:
     fields = given_fields(arguments)
     if "global_batch_size" not in fields:
         raise ConfigError(
-            "A run has a batch size; none is given. Add --global_batch_size, the rows of a step."
+            "A run needs a batch size; none is given. Add --global_batch_size, the rows of a step."
         )
     layout = BatchLayout.simulate(
         _mesh_shape(arguments),

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """absl flags for a `BatchConfig` and its sharding, for programs without `ml_collections`.
 
-The flags are made of the fields of `BatchConfig`, with its types, defaults and documentation, so
-that there is one place for them. Nothing is defined on import.
+The flags are made from the fields of `BatchConfig`. Importing this module defines none.
 """
 
-import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +16,7 @@ from jax.sharding import Mesh, NamedSharding
 from tfjax_batches.commands.options import FieldOption, field_options, parse_names, write_text
 from tfjax_batches.config.batch_config import BatchConfig
 from tfjax_batches.errors import ConfigError, LayoutError, nearest_hint
-from tfjax_batches.placing.sharding import data_sharding
+from tfjax_batches.placing.sharding import check_data_axes, data_sharding
 from tfjax_batches.planning.mesh_text import parse_axes, parse_mesh_shape
 
 _MESH = "mesh"
@@ -30,14 +28,14 @@ def define_batch_flags(prefix: str = "", flag_values: flags.FlagValues = flags.F
     """Define a flag for each field of `BatchConfig`, and `--mesh` and `--data_axes`.
 
     Call it where flags are defined, at the top of the program. A value that its field cannot have
-    is an error of the command line, in one line. To define the same flags again does nothing.
+    is a one-line error of the command line. Defining the same flags again does nothing.
 
     Lists are written with commas (`--features=image,label`), lengths as `--pad_to=objects/bbox=16`,
     and `none` stands for None.
 
     Args:
-        prefix: Put before the names of the fields, such as `"eval_"`; `--mesh` and `--data_axes`
-            have none, since all batches of a program are on one mesh.
+        prefix: Put before the names of the fields, such as `"eval_"`, but not before `--mesh` and
+            `--data_axes`: all batches of a program are on one mesh.
         flag_values: Where to define them.
 
     Raises:
@@ -61,19 +59,22 @@ def define_batch_flags(prefix: str = "", flag_values: flags.FlagValues = flags.F
 def batch_config_from_flags(
     prefix: str = "", flag_values: flags.FlagValues = flags.FLAGS, **fields: Any
 ) -> BatchConfig:
-    """Return the config that the flags say; where none were parsed, as in a notebook, the defaults.
+    """Return the config of the flags. If none were parsed, as in a notebook, they have defaults.
 
     Args:
-        prefix: That of `define_batch_flags`.
+        prefix: The prefix given to `define_batch_flags`.
         flag_values: Where the flags are defined.
-        **fields: Fields of `BatchConfig`, in place of those of the flags.
+        **fields: Fields of `BatchConfig` that replace those of the flags.
+
+    Returns:
+        A config, which `build` checks.
 
     Raises:
-        ConfigError: There are no such flags, or no such field.
+        ConfigError: The flags are not defined, or a keyword is not a field.
     """
     if unknown := sorted(set(fields) - set(_FIELDS)):
         hint = nearest_hint(unknown[0], _FIELDS)
-        raise ConfigError(f"Keywords are fields of BatchConfig; {unknown[0]!r} is none. {hint}")
+        raise ConfigError(f"Keywords are fields of BatchConfig; {unknown[0]!r} is not one. {hint}")
     values = {name: _value_of(f"{prefix}{name}", prefix, flag_values) for name in _FIELDS}
     if values["pad_to"] is None:
         del values["pad_to"]
@@ -81,13 +82,16 @@ def batch_config_from_flags(
 
 
 def sharding_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> NamedSharding:
-    """Return the sharding of `--mesh` and `--data_axes`: all devices, dim 0 over the data axes.
+    """Return the sharding of `--mesh` and `--data_axes`: all devices, the data axes split dim 0.
 
     Args:
         flag_values: Where the flags are defined.
 
+    Returns:
+        A sharding for `build`.
+
     Raises:
-        ConfigError: There are no such flags.
+        ConfigError: The flags are not defined.
         LayoutError: The mesh does not hold all devices, or lacks a data axis.
     """
     devices = np.array(jax.devices())
@@ -97,28 +101,31 @@ def sharding_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> NamedSha
 
 
 class _TextParser(flags.ArgumentParser[Any]):
-    """Parses the text of a flag; what is no text, such as a default, is a value already.
+    """Parses the text of a flag.
 
     Args:
-        parse: Makes a value of a text, or raises ValueError.
+        parse: Returns the value of a text, or raises ValueError.
         described: What a text must be, for `--help`.
+        default: Passed through, like anything else that is not a text to parse.
     """
 
-    def __init__(self, parse: Callable[[str], Any], described: str) -> None:
+    def __init__(self, parse: Callable[[str], Any], described: str, default: Any) -> None:
         self.syntactic_help = described
         self._parse = parse
+        self._default = default
 
     def parse(self, argument: Any) -> Any:
         """Return the value of a text."""
-        return self._parse(argument) if isinstance(argument, str) else argument
+        is_text = isinstance(argument, str) and argument != self._default
+        return self._parse(argument) if is_text else argument
 
     def flag_type(self) -> str:
-        """Return what `--help` calls the type."""
+        """Return the name of the type in `--help`."""
         return self.syntactic_help
 
 
 class _TextSerializer(flags.ArgumentSerializer[Any]):
-    """Writes values as they are parsed, so that a program's flags can be saved and read again."""
+    """Writes values as they are parsed, so that the flags of a program can be saved."""
 
     def serialize(self, value: Any) -> str:
         """Return the text of a value."""
@@ -128,38 +135,28 @@ class _TextSerializer(flags.ArgumentSerializer[Any]):
 def _define_field(field: FieldOption, name: str, flag_values: flags.FlagValues) -> None:
     if field.is_bool:
         flags.DEFINE_boolean(name, field.default, field.doc, flag_values)
-    elif field.choices:
-        flags.DEFINE_enum(name, field.default, field.choices, field.doc, flag_values)
     else:
-        parser = _TextParser(field.parse, field.described)
+        parser = _TextParser(field.parse, field.described, field.default)
         flags.DEFINE(parser, name, field.default, field.doc, flag_values, _TextSerializer())
-    flags.register_validator(name, _field_check(field), flag_values=flag_values)
     _show_in_help(name, flag_values)
 
 
 def _show_in_help(name: str, flag_values: flags.FlagValues) -> None:
-    # `--help` tells of the flags of the program itself alone.
+    # `--help` lists the flags of the main module only.
     flag_values.register_key_flag_for_module(sys.argv[0], flag_values[name])
 
 
 def _define_mesh_flags(flag_values: flags.FlagValues) -> None:
     if _is_ours(_MESH, flag_values):
         return
-    flags.DEFINE_string(
-        _MESH,
-        "data=-1",
+    doc = (
         "Mesh axes and sizes in order, such as data=4,model=2; one size may be -1: all devices "
-        "that are left.",
-        flag_values,
+        "that are left."
     )
-    flags.DEFINE(
-        _TextParser(parse_names, "axes separated by commas"),
-        _DATA_AXES,
-        ("data",),
-        "Mesh axes that split the batch. Empty: none does, and each device holds all rows.",
-        flag_values,
-        _TextSerializer(),
-    )
+    flags.DEFINE_string(_MESH, "data=-1", doc, flag_values)
+    doc = "Mesh axes that split the batch. Empty: none, and each device holds all rows."
+    parser = _TextParser(parse_names, "axes separated by commas", ("data",))
+    flags.DEFINE(parser, _DATA_AXES, ("data",), doc, flag_values, _TextSerializer())
     for name in (_MESH, _DATA_AXES):
         _show_in_help(name, flag_values)
     flags.register_multi_flags_validator([_MESH, _DATA_AXES], _check_mesh, flag_values=flag_values)
@@ -167,35 +164,10 @@ def _define_mesh_flags(flag_values: flags.FlagValues) -> None:
 
 def _check_mesh(values: dict[str, Any]) -> bool:
     try:
-        axes = parse_axes(values[_MESH])
+        check_data_axes(values[_DATA_AXES], tuple(parse_axes(values[_MESH])))
     except LayoutError as error:
         raise flags.ValidationError(str(error)) from error
-    sizes = list(axes.values())
-    if sizes.count(-1) > 1 or math.prod(sizes) == 0:
-        raise flags.ValidationError(
-            f"One axis of a mesh may have the size -1; got {values[_MESH]!r}. Give the others."
-        )
-    if len(set(values[_DATA_AXES])) < len(values[_DATA_AXES]):
-        raise flags.ValidationError(
-            f"--{_DATA_AXES} names each axis once; got {write_text(values[_DATA_AXES])!r}."
-        )
-    for axis in values[_DATA_AXES]:
-        if axis not in axes:
-            raise flags.ValidationError(
-                f"--{_DATA_AXES} names axes of --{_MESH}; {axis!r} is none of "
-                f"{values[_MESH]!r}. {nearest_hint(axis, axes)}"
-            )
     return True
-
-
-def _field_check(field: FieldOption) -> Callable[[Any], bool]:
-    def check(value: Any) -> bool:
-        # Not given: whether it must be is for `build` to say.
-        if value != field.default and value is not None and (fault := field.find_error(value)):
-            raise flags.ValidationError(fault)
-        return True
-
-    return check
 
 
 def _is_ours(name: str, flag_values: flags.FlagValues) -> bool:
@@ -206,8 +178,8 @@ def _value_of(name: str, prefix: str, flag_values: flags.FlagValues) -> Any:
     if name not in flag_values:
         call = f"define_batch_flags({prefix!r})" if prefix else "define_batch_flags()"
         raise ConfigError(
-            f"Flags are defined before they are asked for; there is no --{name}. "
+            f"Flags are defined before they are read; there is no --{name}. "
             f"Call {call} at the top of the program."
         )
-    # Not `flag_values.name`, which raises where no command line was parsed.
+    # Not `flag_values.name`, which raises if no command line was parsed.
     return flag_values[name].value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ops`: what a preprocessing spec can name."""
+"""`ops`: the ops that `preprocess` can name."""
 
 import argparse
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fields of `BatchConfig` as words of a command line.
+"""The fields of `BatchConfig` as options of commands and as flags.
 
-Name, type, default and documentation come from the class itself, so that flags and commands
-cannot say anything else. Lists are written with commas, lengths as `objects/bbox=16,words=8`, and
-`none` stands for None.
+Name, type, default and documentation come from the class itself, so that neither can differ from
+it. Lists are written with commas, lengths as `objects/bbox=16,words=8`, and None as `none`.
 """
 
 import dataclasses
@@ -25,45 +24,38 @@ class FieldOption:
     """How one field is written.
 
     Attributes:
-        name: The field.
-        doc: What the docstring of `BatchConfig` says of it, on one line.
+        name: Name of the field.
+        doc: Its description in the docstring of `BatchConfig`, on one line.
         default: Its default; None for one that is mutable.
         described: What its text must be.
-        choices: The texts that it may be; none: any.
         is_bool: Whether it is written `--name` or `--noname`.
-        optional: Whether it may be `none`.
     """
 
     name: str
     doc: str
     default: Any
     described: str
-    choices: tuple[str, ...]
     is_bool: bool
-    optional: bool
     _read: Callable[[str], Any]
 
     def parse(self, text: str) -> Any:
         """Return the value that a text stands for.
 
         Raises:
-            ValueError: It stands for none; says what it must be.
+            ValueError: The text stands for no value, or for one that the field cannot have.
         """
-        if self.optional and text.lower() == "none":
-            return None
         try:
-            return self._read(text)
+            value = self._read(text)
         except ValueError as error:
             raise ValueError(f"expected {self.described}; got {text!r}") from error
-
-    def find_error(self, value: Any) -> str | None:
-        """Return what is wrong with a value, by itself; None: nothing is."""
-        _, errors = check_fields({self.name: value})
-        return errors[0] if errors else None
+        checked, errors = check_fields({self.name: value})
+        if errors:
+            raise ValueError(errors[0])
+        return checked[self.name]
 
 
 def field_options() -> list[FieldOption]:
-    """Return how each field of `BatchConfig` is written, in its order."""
+    """Return how each field of `BatchConfig` is written, in the order of the fields."""
     docs = _docs()
     return [
         _field_option(field, docs.get(field.name, "")) for field in dataclasses.fields(BatchConfig)
@@ -71,7 +63,7 @@ def field_options() -> list[FieldOption]:
 
 
 def parse_names(text: str) -> tuple[str, ...]:
-    """Return names that stand between commas.
+    """Return the names between commas.
 
     Example:
         >>> parse_names("image, objects/bbox")
@@ -81,7 +73,7 @@ def parse_names(text: str) -> tuple[str, ...]:
 
 
 def write_text(value: Any) -> str:
-    """Return the text that is parsed as a value.
+    """Return the text that stands for a value.
 
     Example:
         >>> write_text(("image", "label")), write_text({"objects/bbox": 16}), write_text(None)
@@ -97,20 +89,17 @@ def write_text(value: Any) -> str:
 def _field_option(field: dataclasses.Field[Any], doc: str) -> FieldOption:
     is_union = isinstance(field.type, types.UnionType)
     kind = typing.get_args(field.type)[0] if is_union else field.type  # the other is None
-    described, read = _READERS.get(kind, _LENGTHS)
     default = None if field.default is dataclasses.MISSING else field.default
-    choices: tuple[str, ...] = ()
+    described, read = _READERS.get(kind, _LENGTHS)
     if isinstance(default, enum.StrEnum):
-        choices, default = tuple(member.value for member in type(default)), default.value
+        described, read, default = f"one of {', '.join(type(default))}", str, default.value
     return FieldOption(
         name=field.name,
         doc=doc,
         default=default,
         described=f"{described}, or none" if is_union else described,
-        choices=choices,
         is_bool=kind is bool,
-        optional=is_union,
-        _read=read,
+        _read=(lambda text: None if text.lower() == "none" else read(text)) if is_union else read,
     )
 
 

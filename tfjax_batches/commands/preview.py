@@ -10,16 +10,16 @@ import numpy.typing as npt
 from tfjax_batches.commands.cli import given_fields
 from tfjax_batches.loading.dry_run import dry_run
 from tfjax_batches.planning.layout import BatchLayout
-from tfjax_batches.showing.batch import array_text, batch_leaves
+from tfjax_batches.showing.batch import array_text, batch_arrays
 from tfjax_batches.text.description import Description, Table
 from tfjax_batches.text.values import value_text
 
 _VALUES_WIDTH = 60
-_ROWS = 4  # where none are asked for
+_ROWS = 4  # by default
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what the features hold as decoded, and after each transform."""
+    """Print the values of the features, decoded and after each transform."""
     fields = given_fields(arguments)
     rows = fields.get("global_batch_size", arguments.rows or _ROWS)
     layout = BatchLayout.simulate({"data": 1}, (), rows, process_of_device=1)
@@ -32,10 +32,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _describe_stage(stage: str, features: Mapping[str, Any]) -> Description:
     table = Table(
-        header=("feature", "array", "least", "greatest", "values"),
+        header=("feature", "array", "min", "max", "values"),
         rows=tuple(
             (path, array_text(array.dtype, array.shape), *_bounds(array), _values_text(array))
-            for path, array in batch_leaves(features).items()
+            for path, array in batch_arrays(features).items()
         ),
     )
     return Description(stage, (table,))

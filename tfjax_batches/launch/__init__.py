@@ -5,8 +5,8 @@ From a shell::
 
     python -m tfjax_batches.launch --processes 4 -- python scripts/train.py
 
-and from Python with `launch`. The program that is started calls `initialize` before JAX is used.
-A side room: it knows nothing of batches.
+and from Python with `launch`. The program that is started calls `initialize` before it uses JAX.
+A side room: it knows nothing of batches. Needs Linux, or macOS with Python 3.13.
 """
 
 from tfjax_batches.launch.distributed import initialize

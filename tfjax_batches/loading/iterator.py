@@ -15,7 +15,7 @@ from tfjax_batches.features.paths import nest
 from tfjax_batches.loading.state import Fingerprint, make_state, read_state
 from tfjax_batches.pipeline.host_batches import HostBatch
 from tfjax_batches.pipeline.host_pipeline import HostPipeline
-from tfjax_batches.placing.prefetch import Prefetcher
+from tfjax_batches.placing.prefetcher import Prefetcher
 from tfjax_batches.placing.stats import Stats
 
 Batch = dict[str, Any]
@@ -141,5 +141,4 @@ class BatchIterator(Iterator[Batch]):
             get_state=lambda: source.step,
             cancel=source.stop,
             stall_seconds=self._config.stall_seconds,
-            process_index=pipeline.process_index,
         )

@@ -19,10 +19,10 @@ from tfjax_batches.pipeline.host_batches import HostBatch
 from tfjax_batches.pipeline.host_pipeline import HostPipeline
 from tfjax_batches.placing.assemble import Assembler
 from tfjax_batches.placing.isolation import isolated
-from tfjax_batches.placing.prefetch import Prefetcher
+from tfjax_batches.placing.prefetcher import Prefetcher
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import BatchPlan, StepPlan
-from tfjax_batches.showing.batch import describe_loader
+from tfjax_batches.showing.run import describe_run
 from tfjax_batches.text.description import Description
 
 
@@ -205,7 +205,7 @@ class BatchLoader:
 
         Notebooks show it as HTML, and a loader the same way. No record is read.
         """
-        return describe_loader(self)
+        return describe_run(self)
 
     def _repr_html_(self) -> str:
         return self.describe()._repr_html_()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which features of a batch stay on the host, and whether a device can hold the others."""
+"""Which features of a batch stay on the host; whether a device can hold the others."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -37,33 +37,33 @@ def check_device_features(
     parsed: Collection[str] | None = None,
     origin_of: Callable[[str], str] = lambda path: "",
 ) -> None:
-    """Raise one error for all features that go to a device and that none can hold.
+    """Raise one error for all features that no device can hold and that do not stay on the host.
 
     Args:
         specs: What batches hold, by path.
         host_paths: Those that stay on the host.
         dataset: The dataset's name, for messages.
-        parsed: Paths of the features that the config's `features` may name. None: as `specs`.
-        origin_of: Returns what made a feature so, for the message; empty: it was stored so.
+        parsed: Paths that the config's `features` may name. None: those of `specs`.
+        origin_of: Returns which transform made a feature so, for messages; empty: none did.
 
     Raises:
         FeatureError: Names each string and each feature without a fixed shape.
     """
-    faults = {
+    refused = {
         path: spec.describe() + origin_of(path)
         for path, spec in specs.items()
         if path not in host_paths and (spec.is_string or not spec.is_fixed)
     }
-    if not faults:
+    if not refused:
         return
-    listed = "\n".join(f"  {path}: {why}" for path, why in faults.items())
-    good = tuple(path for path in (specs if parsed is None else parsed) if path not in faults)
-    host = tuple(sorted({*host_paths, *faults}))
-    lengths = {p: 16 for p in faults if specs[p].is_paddable and not specs[p].is_string}
-    pad = f"; or give them a length, such as pad_to={lengths!r}" if lengths else ""
-    leave = f"Leave them out: features={good!r}; or leave" if good else "No other is parsed: leave"
+    listed = "\n".join(f"  {path}: {form}" for path, form in refused.items())
+    good = tuple(path for path in (specs if parsed is None else parsed) if path not in refused)
+    host = tuple(sorted({*host_paths, *refused}))
+    lengths = {p: 16 for p in refused if specs[p].is_paddable and not specs[p].is_string}
+    leave_out = f"Leave them out: features={good!r}; or leave" if good else "Leave"
+    pad = f"; or give them a length: pad_to={lengths!r}" if lengths else ""
     raise FeatureError(
-        f"A feature on its way to a device has a fixed shape and is no string; of {dataset} "
-        f"these are not so:\n{listed}\n{leave} them on the host: keep_on_host={host!r}{pad}; or "
-        "let a transform drop them, or give them a shape."
+        f"A device holds features of fixed shape that are no strings; {dataset} has others:\n"
+        f"{listed}\n{leave_out} them on the host: keep_on_host={host!r}{pad}; or let a transform "
+        "drop or convert them."
     )

@@ -2,12 +2,11 @@
 """The bounded queue between the thread that makes batches and the consumer.
 
 Holds at all times: entries leave in the order in which they came; the error or end of the source
-comes after all of them, and again ever after; what waits is within `depth` and `max_bytes`. Once
-shut it holds nothing and takes nothing.
+follows the last of them, and is raised at every later call; what waits is within `depth` and
+`max_bytes`. Once shut it holds nothing and accepts nothing.
 """
 
 import dataclasses
-import math
 import threading
 from collections import deque
 from types import TracebackType
@@ -16,6 +15,7 @@ from typing import Any, Generic, TypeVar
 import jax
 
 from tfjax_batches.errors import IteratorClosedError
+from tfjax_batches.placing.shards import local_bytes
 
 B = TypeVar("B")
 
@@ -25,9 +25,9 @@ class QueuedBatch(Generic[B]):
     """A placed batch.
 
     Attributes:
-        batch: What the consumer gets.
+        batch: The batch that the consumer gets.
         state: State of the source after this batch.
-        num_bytes: What it takes of `max_bytes`; 0 where that is None.
+        num_bytes: Its part of `max_bytes`; 0 where that is None.
     """
 
     batch: B
@@ -36,13 +36,14 @@ class QueuedBatch(Generic[B]):
 
 
 class Buffer(Generic[B]):
-    """See the head of this file.
+    """A queue of placed batches, for one producer and any number of consumers.
 
     Args:
         depth: Entries that may wait.
-        max_bytes: Bytes of them that may wait; None: no limit. The next entry is taken to be as
-            large as the largest so far. One that is too large to wait, or the first, is let in
-            when the consumer waits for it.
+        max_bytes: Bytes of device memory that the waiting entries may take on this process. The
+            next entry is assumed to be as large as the largest so far. The first entry, and any
+            larger than `max_bytes`, is admitted only while a consumer is blocked on it. None: no
+            limit.
     """
 
     def __init__(self, depth: int, max_bytes: int | None) -> None:
@@ -52,19 +53,24 @@ class Buffer(Generic[B]):
         self._entries: deque[QueuedBatch[B]] = deque()
         self._error: BaseException | None = None
         self._traceback: TracebackType | None = None
-        self._consumer_waits = False
+        self._waiting_consumers = 0
         self._shut = False
         self._changed = threading.Condition()
 
     def wait_for_room(self) -> bool:
-        """Wait until an entry may be made; False when none is wanted any more."""
+        """Wait until there is room for an entry; return False once the buffer is shut."""
         with self._changed:
             self._changed.wait_for(lambda: self._shut or self._has_room())
             return not self._shut
 
     def put(self, batch: B, state: Any) -> None:
-        """Add a batch, for which there is room, and the state after it."""
-        entry = QueuedBatch(batch, state, 0 if self._max_bytes is None else device_bytes(batch))
+        """Add an entry. The caller has waited for room.
+
+        Args:
+            batch: The placed batch.
+            state: State of the source after it.
+        """
+        entry = QueuedBatch(batch, state, 0 if self._max_bytes is None else _device_bytes(batch))
         with self._changed:
             if not self._shut:
                 self._entries.append(entry)
@@ -72,31 +78,31 @@ class Buffer(Generic[B]):
                 self._changed.notify_all()
 
     def fail(self, error: BaseException) -> None:
-        """Add the last thing to come: an error, `StopIteration` for the end."""
+        """Add the error that follows the last entry; `StopIteration` for the end."""
         with self._changed:
             if not self._shut:
                 self._error, self._traceback = error, error.__traceback__
                 self._changed.notify_all()
 
     def take(self) -> QueuedBatch[B]:
-        """Wait for the next entry and return it, or raise the error in its place.
+        """Wait for the next entry and return it, or raise the error that comes in its place.
 
         Raises:
-            IteratorClosedError: The buffer is shut, before or meanwhile.
+            IteratorClosedError: The buffer is shut, or was while this waited.
         """
         with self._changed:
             if not self._has_next():
-                self._consumer_waits = True
+                self._waiting_consumers += 1
                 self._changed.notify_all()
                 try:
                     self._changed.wait_for(self._has_next)
                 finally:
-                    self._consumer_waits = False
+                    self._waiting_consumers -= 1
             if self._entries:
                 self._changed.notify_all()
                 return self._entries.popleft()
             if self._error is not None:
-                # With its own traceback each time, not with those of earlier raises added.
+                # Reset the traceback, which otherwise grows with each raise.
                 raise self._error.with_traceback(self._traceback)
             raise IteratorClosedError(
                 "An iterator gives batches until it is closed; this one is closed. "
@@ -104,7 +110,7 @@ class Buffer(Generic[B]):
             )
 
     def shut(self) -> None:
-        """Drop what waits, and wake whoever waits."""
+        """Drop all entries, and wake all threads that wait."""
         with self._changed:
             self._shut = True
             self._entries.clear()
@@ -115,7 +121,7 @@ class Buffer(Generic[B]):
         return bool(self._entries) or self._error is not None or self._shut
 
     def _has_room(self) -> bool:
-        if self._consumer_waits and not self._entries:
+        if self._waiting_consumers and not self._entries:
             return True
         if len(self._entries) >= self._depth:
             return False
@@ -127,11 +133,6 @@ class Buffer(Generic[B]):
         return waiting + self._largest_bytes <= self._max_bytes
 
 
-def device_bytes(batch: Any) -> int:
-    """Return the memory that a pytree takes on this process's devices, replicas counted."""
-    total = 0
-    for leaf in jax.tree.leaves(batch):
-        if isinstance(leaf, jax.Array):
-            shard = math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
-            total += len(leaf.sharding.addressable_devices) * shard
-    return total
+def _device_bytes(batch: Any) -> int:
+    """Return the memory that a pytree takes on the devices of this process, replicas counted."""
+    return sum(local_bytes(leaf) for leaf in jax.tree.leaves(batch) if isinstance(leaf, jax.Array))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time of an iterator goes: what it counts, and when that deserves a warning."""
+"""Where the time of an iterator goes, and when that deserves a warning."""
 
 import dataclasses
 import enum
@@ -10,7 +10,7 @@ import jax
 
 
 class Phase(enum.StrEnum):
-    """What a thread is doing; the names stand in profiler traces after `tfjax_batches: `."""
+    """What a thread is doing. Profiler traces show the names after `tfjax_batches: `."""
 
     READ = "read"
     """Getting the next host batch from its source."""
@@ -35,11 +35,11 @@ class Stats:
         steps: Batches delivered.
         examples: Examples in them, over all processes, padding left out.
         seconds: From the first call of `next` to the return of the last one.
-        wait_seconds: Spent by the consumer in `next`.
-        read_seconds: Spent on getting host batches.
-        place_seconds: Spent on converting and placing them.
-        full_seconds: Spent by the thread with a host batch in hand and no room for it, as far as
-            it lies within `seconds`: not before the consumer began or after it stopped.
+        wait_seconds: The consumer's time in `next`.
+        read_seconds: Time for getting host batches.
+        place_seconds: Time for converting and placing them.
+        full_seconds: Time in which the thread held a host batch and had no room for it. Only the
+            part within `seconds` counts.
     """
 
     steps: int = 0
@@ -65,31 +65,32 @@ class Stats:
 
 
 class Progress:
-    """How far an iterator is, for those who report it; each field has one thread that writes it.
+    """How far an iterator is. Each field is written by one thread only.
 
     Attributes:
         steps: Batches delivered.
         state: State after the last of them; before the first, the state at the start.
-        stage: What is done, or was done last, for the batches to come.
-        waiting_since: When the `next` in progress began, by `time.perf_counter`; None: none is.
+        phase: What is done, or was done last, for the batches to come.
+        waiting_since: When the `next` in progress began, by `time.perf_counter`. None: no `next`
+            is in progress.
     """
 
     def __init__(self, state: Any) -> None:
         self.steps = 0
         self.state = state
-        self.stage = Phase.READ
+        self.phase = Phase.READ
         self.waiting_since: float | None = None
         self._first_asked: float | None = None
         self._last_returned = 0.0
         self._elapsed = 0.0
         self._seconds = dict.fromkeys(Phase, 0.0)
 
-    def phase(self, phase: Phase) -> "_Timed":
-        """Return what counts the time of a `with` block, and names it in profiler traces."""
+    def timed(self, phase: Phase) -> "_Timed":
+        """Return a context manager that counts the time of a phase and names it in traces."""
         return _Timed(self, phase)
 
     def stats(self) -> Stats:
-        """Return what is known here: all but `examples`."""
+        """Return the statistics so far; `examples` is not known here."""
         return Stats(
             steps=self.steps,
             seconds=self._elapsed,
@@ -100,16 +101,16 @@ class Progress:
         )
 
     def begin(self, phase: Phase, now: float) -> None:
-        """Note that a phase begins; `now` is by `time.perf_counter`."""
+        """Record that a phase begins at `now`, by `time.perf_counter`."""
         if phase is not Phase.WAIT:
-            self.stage = phase
+            self.phase = phase
             return
         self.waiting_since = now
         if self._first_asked is None:
             self._first_asked = now
 
     def end(self, phase: Phase, start: float, now: float) -> None:
-        """Note that a phase, begun at `start`, ends."""
+        """Record that a phase, begun at `start`, ends at `now`."""
         if phase is Phase.FULL:
             # The consumer may begin late, and do other things until it closes the iterator.
             start = max(start, now if self._first_asked is None else self._first_asked)
@@ -123,7 +124,7 @@ class Progress:
 
 
 class _Timed:
-    """A class, not a generator: it runs four times a step, and adds no frame to tracebacks."""
+    """A class, not a generator: it runs four times a step and adds no frame to tracebacks."""
 
     __slots__ = ("_annotation", "_phase", "_progress", "_start")
 
@@ -143,10 +144,10 @@ class _Timed:
 
 
 class InputBoundAlarm:
-    """Finds out, once, that the consumer spends much of its time waiting.
+    """Reports, once, that the consumer spends much of its time waiting.
 
-    Windows of time are looked at one by one, so that a slow start, or one slow batch, is no
-    cause: only when several in a row are input-bound does it go off.
+    It looks at windows of time and reports only when several in a row are input-bound, so that a
+    slow start or one slow batch does not count.
     """
 
     SHARE = 0.3
@@ -156,12 +157,16 @@ class InputBoundAlarm:
     def __init__(self) -> None:
         self._window_start = self._start = Stats()
         self._bound_windows = 0
-        self._rung = False
+        self._reported = False
 
     def check(self, stats: Stats) -> str | None:
-        """Return what to warn of, or None; call it with ever later stats of one iterator."""
+        """Return the text of a warning, or None.
+
+        Args:
+            stats: Statistics of one iterator, later ones at each call.
+        """
         seconds = stats.seconds - self._window_start.seconds
-        if self._rung or seconds < self.WINDOW_SECONDS:
+        if self._reported or seconds < self.WINDOW_SECONDS:
             return None
         waited = stats.wait_seconds - self._window_start.wait_seconds
         self._window_start = stats
@@ -171,22 +176,22 @@ class InputBoundAlarm:
         self._bound_windows += 1
         if self._bound_windows < self.WINDOWS:
             return None
-        self._rung = True
+        self._reported = True
         return _advice(self._start, stats)
 
 
 def _advice(before: Stats, after: Stats) -> str:
-    """Say how long the consumer waited between two stats, for which stage, and what may help."""
+    """Return how long the consumer waited between two stats, for which phase, and a hint."""
     seconds = after.seconds - before.seconds
     waited = after.wait_seconds - before.wait_seconds
     read = after.read_seconds - before.read_seconds
     place = after.place_seconds - before.place_seconds
     if read >= place:
-        stage, mend = "reading", "Parse fewer features, or give the process more CPU cores."
+        slow, hint = "reading", "Parse fewer features, or give the process more CPU cores."
     else:
-        stage, mend = "placing", "Use smaller dtypes on the way to the device, or fewer features."
+        slow, hint = "placing", "Use smaller dtypes on the way to the device, or fewer features."
     return (
-        f"{waited / seconds:.0%} of the last {seconds:.0f} s went on waiting for batches, at step "
-        f"{after.steps} of this iterator. The slow stage is {stage} (read {read:.1f} s, place "
-        f"{place:.1f} s). {mend}"
+        f"{waited / seconds:.0%} of the last {seconds:.0f} s was spent waiting for batches, up to "
+        f"step {after.steps} of this iterator. The slow phase is {slow} (read {read:.1f} s, "
+        f"place {place:.1f} s). {hint}"
     )

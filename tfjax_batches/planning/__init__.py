@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which example stands in which row, at every step: integers in, integers out.
+"""The example in each row at every step, and the rows of each process: integers in and out.
 
-NumPy alone: knows no dataset, no TensorFlow and no JAX.
+Uses NumPy only: knows no dataset, no TensorFlow and no JAX.
 """

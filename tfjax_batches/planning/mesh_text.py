@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mesh shapes and specs as a person writes them in a flag."""
+"""Mesh shapes and partition specs as flags and commands write them."""
 
 import math
 
 from tfjax_batches.errors import LayoutError
-from tfjax_batches.planning.partition_spec import Spec
+from tfjax_batches.planning.partition_spec import PartitionEntries
 
 
 def parse_mesh_shape(text: str, num_devices: int | None = None) -> dict[str, int]:
-    """Return axis → size, in order, of a text such as `"data=4,model=2"`.
+    """Return axis → size, in order, from a text such as `"data=4,model=2"`.
 
     Args:
-        text: Axes and sizes. One size may be -1: all devices that the others leave.
-        num_devices: Devices that the mesh must hold. None: any number, and no -1.
+        text: Axes and sizes. One size may be -1, which stands for the devices that are left.
+        num_devices: Devices that the mesh must hold. None: any number, and no size may be -1.
 
     Raises:
-        LayoutError: The text is malformed, or the sizes do not hold `num_devices`.
+        LayoutError: The text is malformed, or the mesh does not hold `num_devices`.
 
     Example:
         >>> parse_mesh_shape("data=-1, model=2", num_devices=8)
@@ -23,14 +23,14 @@ def parse_mesh_shape(text: str, num_devices: int | None = None) -> dict[str, int
     """
     shape = parse_axes(text)
     open_axes = [name for name, size in shape.items() if size == -1]
-    if num_devices is not None and len(open_axes) == 1:
+    if open_axes and num_devices is None:
+        raise LayoutError(
+            "A size may be -1 if the number of devices is known; got "
+            f"{text!r}. Give the size of {open_axes[0]}."
+        )
+    if open_axes and num_devices is not None:
         others = -math.prod(shape.values())
         shape[open_axes[0]] = max(1, num_devices // others)
-    elif open_axes:
-        raise LayoutError(
-            "One axis may have the size -1, where the number of devices is known; got "
-            f"{text!r}. Give the sizes of {', '.join(open_axes)}."
-        )
     if num_devices is not None and math.prod(shape.values()) != num_devices:
         raise LayoutError(
             f"A mesh holds all devices; {text!r} holds {math.prod(shape.values())} of "
@@ -40,10 +40,13 @@ def parse_mesh_shape(text: str, num_devices: int | None = None) -> dict[str, int
 
 
 def parse_axes(text: str) -> dict[str, int]:
-    """Return axis → size as written, where a size may be -1.
+    """Return axis → size as written; one size may be -1.
+
+    Args:
+        text: Axes and sizes, such as `"data=-1,model=2"`.
 
     Raises:
-        LayoutError: The text is malformed.
+        LayoutError: The text is malformed, or more than one size is -1.
     """
     shape: dict[str, int] = {}
     for part in text.split(","):
@@ -54,14 +57,18 @@ def parse_axes(text: str) -> dict[str, int]:
                 f"{text!r}, which is wrong at {part.strip()!r}. Correct it."
             )
         shape[name] = int(size)
+    if list(shape.values()).count(-1) > 1:
+        raise LayoutError(
+            f"One axis of a mesh may have the size -1; got {text!r}. Give the sizes of the others."
+        )
     return shape
 
 
-def parse_partition_spec(text: str) -> Spec:
-    """Return the entries of a spec such as `"data"`, `"host+device,seq"` or `"-,model"`.
+def parse_partition_spec(text: str) -> PartitionEntries:
+    """Return the entries of a partition spec such as `"data"`, `"host+device,seq"` or `"-,model"`.
 
-    Dims are separated by commas, the axes of one dim joined by `+`; `-` or nothing stands for a
-    dim that is not split.
+    Commas separate dims, and `+` joins the axes of one dim; `-` or nothing stands for a dim that is
+    not split.
 
     Raises:
         LayoutError: The text is malformed.
@@ -81,8 +88,8 @@ def parse_partition_spec(text: str) -> Spec:
             entries.append(axes[0] if len(axes) == 1 else axes)
         else:
             raise LayoutError(
-                "A spec is written as the axes of each dim, such as host+device,-,seq; got "
-                f"{text!r}, which is wrong at {part.strip()!r}. Correct it."
+                "A partition spec is written as the axes of each dim, such as host+device,-,seq; "
+                f"got {text!r}, which is wrong at {part.strip()!r}. Correct it."
             )
     return tuple(entries)
 

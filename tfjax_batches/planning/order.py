@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The permutation that shuffles an epoch, computed for any places without computing the rest.
+"""The permutation that shuffles an epoch, computed for some places without the others.
 
-Owns `ORDER_VERSION`: as long as it stays, `permute` returns the same values on every machine and
+Owns `ORDER_VERSION`: for one version, `permute` returns the same values on every machine and in
 every release, because runs resume by them. Holds at all times: for each (seed, epoch), `permute`
-maps `range(size)` onto itself one to one. Knows nothing of batches, processes or files.
+maps `range(size)` one to one onto itself. Knows no batches, processes or files.
 """
 
 import numpy as np
@@ -12,23 +12,23 @@ import numpy.typing as npt
 from tfjax_batches.planning.splitmix import FACTOR_1, FACTOR_2, GOLDEN, Uint64Array, mix, mix_seed
 
 ORDER_VERSION = 1
-"""Raised whenever `permute` would return another value for the same arguments."""
+"""Increased whenever `permute` would return other values for the same arguments."""
 
 Int64Array = npt.NDArray[np.int64]
 
-# With 8 rounds, orders of fewer than 10 examples are visibly uneven; with 12 a chi-square test over
-# 20,000 epochs no longer tells all orders of 3, 4, 5 or 6 examples from even ones.
+# With 8 rounds, orders of fewer than 10 examples are visibly uneven. With 12, a chi-square test of
+# 20,000 epochs finds all orders of 3, 4, 5 or 6 examples equally likely.
 _ROUNDS = 12
 _HALF_BITS = np.uint64(32)
 
 
 def permute(places: Int64Array, size: int, seed: int, epochs: Int64Array) -> Int64Array:
-    """Return which example stands at each place of its shuffled epoch.
+    """Return the example at each place of a shuffled epoch.
 
     An alternating Feistel network on the grid `ceil(sqrt(size)) x ceil(size / ceil(sqrt(size)))`
     (the generalised Feistel cipher of Black and Rogaway, "Ciphers with Arbitrary Finite
-    Domains", 2002) with cycle walking over the few cells beyond `size`. A grid that fits `size`
-    leaves about one cell in sqrt(size) to walk; a domain of 2**n would leave up to half.
+    Domains", 2002) with cycle walking over the few cells beyond `size`: about one in sqrt(size) of
+    the grid, where a domain of 2**n would have up to half.
 
     Args:
         places: int64[n], each `0 <= place < size`.
@@ -57,7 +57,7 @@ def permute(places: Int64Array, size: int, seed: int, epochs: Int64Array) -> Int
 
 
 def _encipher(values: Uint64Array, width: int, height: int, keys: Uint64Array) -> Uint64Array:
-    """Apply all rounds once; `keys` is uint64[rounds] or uint64[rounds, n]."""
+    """Apply all rounds once, with keys of shape [rounds] or [rounds, n]."""
     left, right = np.divmod(values, np.uint64(height))  # left < width, right < height
     for number in range(0, _ROUNDS, 2):
         left = (left + _hash_below(right, keys[number], width)) % np.uint64(width)
@@ -66,8 +66,8 @@ def _encipher(values: Uint64Array, width: int, height: int, keys: Uint64Array) -
 
 
 def _hash_below(half: Uint64Array, key: Uint64Array, bound: int) -> Uint64Array:
-    """Return a value below `bound` (< 2**32) for each half, by the high bits of a hash."""
-    # In place: of the cost of a step's few hundred values, most is in making arrays.
+    """Return a value below `bound` (< 2**32) for each half, from the high bits of a hash."""
+    # In place: for the few hundred values of a step, allocating arrays is most of the cost.
     mixed = half ^ key
     mixed *= FACTOR_1
     mixed ^= mixed >> _HALF_BITS
@@ -79,9 +79,10 @@ def _hash_below(half: Uint64Array, key: Uint64Array, bound: int) -> Uint64Array:
 
 
 def _round_keys(seed: int, epochs: Int64Array) -> Uint64Array:
-    """Return uint64[rounds, epochs]. Seed and epoch are mixed, never added.
+    """Return uint64[rounds, epochs].
 
-    Added, seed 1 in epoch 0 and seed 0 in epoch 1 would have one order.
+    Seed and epoch are mixed, not added: sums would give seed 1 in epoch 0 the order of seed 0 in
+    epoch 1.
     """
     seed_key = mix_seed(seed)
     epoch_keys = mix(seed_key ^ mix(epochs.astype(np.uint64) + np.uint64(1)))

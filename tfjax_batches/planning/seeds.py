@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The seeds of random transforms: of an example in an epoch, never of a row, group or process.
+"""The seeds of random transforms, which depend on seed, epoch, example and place in the chain.
 
-Owns their values: `derive_seeds` returns the same ones on every machine and every release. They
-share no key with the order.
+They do not depend on row, group or process. `derive_seeds` returns the same values on every machine
+and in every release, and shares no key with the order.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from tfjax_batches.planning.splitmix import GOLDEN, mix, mix_seed
 
 Int32Array = npt.NDArray[np.int32]
 
-# So that seeds have nothing to do with the keys of the permutation.
+# Keeps the seeds independent of the keys of the permutation.
 _DOMAIN = np.uint64(0x5EED0F7244AF0245)
 
 
@@ -22,17 +22,17 @@ def derive_seeds(
 ) -> Int32Array:
     """Return a seed for each example and each place in the chain of transforms.
 
-    Seed, epoch, example and place are mixed one after the other: no two of them can make up for
-    each other, as they could if they were added.
+    Seed, epoch, example and place are mixed one after the other, not added, so that a change of one
+    cannot cancel a change of another.
 
     Args:
         seed: Seed of the run, any int that fits 64 bits.
-        epochs: int64[n].
-        examples: int64[n]; below 0 where the row is padding.
+        epochs: int64[n], the epoch of each example.
+        examples: int64[n], example indices; negative for padding.
         places: Places of the random transforms in the chain, from 0.
 
     Returns:
-        int32[n, places, 2], for `tf.random.stateless_*`. Zeros on padding, and there alone.
+        int32[n, places, 2], for `tf.random.stateless_*`. Zeros for padding and nowhere else.
 
     Example:
         >>> derive_seeds(0, np.array([0, 0]), np.array([7, -1]), (0,)).tolist()

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mixing of 64-bit values, for orders and seeds.
-
-What it returns is part of both: it never changes.
-"""
+"""Mixing of 64-bit values, for orders and seeds, which both depend on its exact values."""
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +13,19 @@ FACTOR_2 = np.uint64(0x94D049BB133111EB)
 
 
 def mix(value: Uint64Array) -> Uint64Array:
-    """Mix 64 bits (the finaliser of SplitMix64: Steele, Lea and Flood, 2014)."""
+    """Return well-mixed 64-bit values.
+
+    The finaliser of SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
+    Generators", 2014).
+
+    Args:
+        value: uint64 of any shape.
+    """
     value = (value ^ (value >> np.uint64(30))) * FACTOR_1
     value = (value ^ (value >> np.uint64(27))) * FACTOR_2
     return value ^ (value >> np.uint64(31))
 
 
 def mix_seed(seed: int) -> Uint64Array:
-    """Return uint64[1] of any int that fits 64 bits."""
+    """Return a seed, any int that fits 64 bits, as a mixed uint64[1]."""
     return mix(np.array([(seed + GOLDEN) & MASK64], np.uint64))

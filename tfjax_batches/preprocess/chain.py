@@ -17,7 +17,8 @@ import tensorflow as tf
 from tfjax_batches.errors import ConfigError, FeatureError
 from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.rows import Example, GroupFeatures, map_rows, to_example, to_row
-from tfjax_batches.preprocess.tracing import Specs, Traced, check_pure, trace
+from tfjax_batches.preprocess.purity import check_pure
+from tfjax_batches.preprocess.tracing import Specs, Traced, trace
 from tfjax_batches.preprocess.transforms import MapBatches, MapExamples, Transform
 
 # Times its row multiple, the rows of the batch that a transform is checked with. No feature has
@@ -209,14 +210,14 @@ def build_chain(transforms: Sequence[Transform], specs: Mapping[str, FeatureSpec
     for place, transform in enumerate(transforms):
         label = label_of(transform, place)
         rows = _CHECKED_MULTIPLES * getattr(transform, "row_multiple", 1)
-        traced = trace(transform, label, before, rows)
+        traced, again = (trace(transform, label, before, rows) for _ in range(2))
         bound.append(
             BoundTransform(
                 transform=transform,
                 label=label,
                 before=before,
                 specs=traced.specs,
-                digest=check_pure(transform, label, before, rows, traced),
+                digest=check_pure(label, traced.function, again.function),
                 seed_column=random if transform.random else None,
                 _example=traced if isinstance(transform, MapExamples) else None,
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a traced graph does: whether it depends on more than its inputs, and a digest of it."""
+"""Whether a traced function depends on its inputs alone, and a digest of what it computes."""
 
 import hashlib
 import re
@@ -8,14 +8,16 @@ from typing import Any
 
 import tensorflow as tf
 
-# TensorFlow's own mark, `is_stateful`, is no help: it stands on Assert, CheckNumerics and the
-# look-up in a fixed table, which are harmless, and cannot be asked of ops in nested functions.
+from tfjax_batches.errors import ConfigError
+
+# TensorFlow's own `is_stateful` does not help: Assert, CheckNumerics and the look-up in a fixed
+# table have it, which are harmless, and ops in nested functions cannot be asked for it.
 _STATEFUL = re.compile(
-    # Generators of random values: all but those named Stateless… .
+    # Random values, except ops named Stateless….
     r"Random(?!IndexShuffle|.*(Grad|Dataset)).*|Stateful(?!PartitionedCall).*|Rng.*"
     r"|.*CandidateSampler|(Anonymous)?(Random)?SeedGenerator|NonDeterministicInts|Multinomial|TruncatedNormal"
     r"|ParameterizedTruncatedNormal|SampleDistortedBoundingBox(V2)?|Skipgram"
-    # Time, and Python that may know more than its arguments.
+    # Time, and Python that may depend on more than its arguments.
     r"|Timestamp|PyFunc|EagerPyFunc"
     # Files, sessions, other processes and devices.
     r"|ReadFile|MatchingFiles|Write.*|.*Reader(V2)?|Reader.*|Restore.*|Save.*|Load.*|RecordInput"
@@ -23,44 +25,78 @@ _STATEFUL = re.compile(
     r"|Generator)Dataset(V\d)?|DatasetToTFRecord|MergeV2Checkpoints|DistributedSave"
     r"|FileSystemSetConfiguration|(Get|Delete)Session.*|.*SummaryWriter|.*Summary(Db|File)Writer"
     r"|ImportEvent|Collective.*|Nccl.*|Infeed.*|Outfeed.*|Send|Recv|RemoteCall"
-    # Variables, and what else keeps something from call to call.
+    # Variables and other state that lasts from call to call.
     r"|Var(iable|HandleOp|IsInitializedOp).*|ReadVariable.*|Assign.*|Resource.*"
     r"|(Anonymous)?MutableHashTable.*|(Anonymous)?MutableDenseHashTable.*"
-    r"|LookupTable(Insert|Remove|Import)V2|.*Iterator.*|.*Queue.*|(Unstage|BoundTransform).*|Stack.*V2"
-    r"|(Ordered)?Map(BoundTransform|Unstage|Peek|Size|Clear|IncompleteSize).*|Barrier.*|.*MemoryCache"
+    r"|LookupTable(Insert|Remove|Import)V2|.*Iterator.*|.*Queue.*|(Unstage|Stage).*|Stack.*V2"
+    r"|(Ordered)?Map(Stage|Unstage|Peek|Size|Clear|IncompleteSize).*|Barrier.*|.*MemoryCache"
     r"|.*Accumulator.*|.*Mutex.*|TemporaryVariable|(Add|Take)(Many)?Sparse.*Map|GlobalIterId"
 )
 
-# Attributes that differ from trace to trace, or from machine to machine, and change no value.
-_UNTOLD = frozenset({"token", "config_proto", "config", "executor_type", "parallel_iterations"})
+# Attributes that differ between traces or machines and change no value.
+_IGNORED_ATTRIBUTES = frozenset(
+    {"token", "config_proto", "config", "executor_type", "parallel_iterations"}
+)
+
+
+def check_pure(label: str, first: Any, second: Any) -> str:
+    """Return the digest of a function, after checking that it depends on its inputs alone.
+
+    Two traces that differ show values of Python that became constants of the graph. Stateful ops
+    are found by a deny-list, best effort: an op that is not on it passes.
+
+    Args:
+        label: The transform or filter, for messages.
+        first: A trace of the function, a `tf.types.experimental.ConcreteFunction`.
+        second: Another trace of the same function.
+
+    Raises:
+        ConfigError: The graph holds a stateful op, or the traces differ.
+    """
+    rule = f"Transforms and filters must depend only on their features and their seed; {label}"
+    if ops := stateful_ops(first.graph):
+        raise ConfigError(
+            f"{rule} holds the stateful {', '.join(ops)}.{_fix_hint(ops)} Use "
+            "tf.random.stateless_* with the seed of random=True (in a filter: one made of the "
+            "features), and tf.numpy_function(…, stateful=False) for Python that depends only on "
+            "its arguments."
+        )
+    digest = digest_graph(first)
+    if digest != digest_graph(second):
+        raise ConfigError(
+            f"{rule} gives another graph each time it is traced. Values of Python's or NumPy's "
+            "random generators, of clocks and of counters become constants of the graph: use "
+            "tf.random.stateless_* with the seed of random=True, or leave them out."
+        )
+    return digest
 
 
 def stateful_ops(graph: tf.Graph) -> list[str]:
-    """Return the kinds of op whose result may differ from call to call, nested ones included."""
+    """Return the kinds of listed ops in a graph, whose results may differ from call to call.
+
+    Ops of nested functions are included.
+    """
     definition = graph.as_graph_def()
     nodes = [*definition.node, *(n for f in definition.library.function for n in f.node_def)]
     return sorted({node.op for node in nodes if _STATEFUL.fullmatch(node.op)})
 
 
-def fix_hint(ops: Iterable[str]) -> str:
-    """Return what to do about stateful ops that stand for something outside of the function.
-
-    Empty, or sentences each after a space.
-    """
-    mend = ""
+def _fix_hint(ops: Iterable[str]) -> str:
+    """Return how to replace variables and files: empty, or sentences with a space before each."""
+    hint = ""
     if any(re.fullmatch(r"(Read|Assign|Resource)?.*Var.*Op|Variable.*|Assign.*", op) for op in ops):
-        mend += " Pass the value of a variable as a constant: tf.constant(variable.numpy())."
+        hint += " Pass the value of a variable as a constant: tf.constant(variable.numpy())."
     if any(re.fullmatch(r"ReadFile|MatchingFiles|Restore.*|Load.*", op) for op in ops):
-        mend += " Read files before, and use what they hold as a constant."
-    return mend
+        hint += " Read files before, and use their content as a constant."
+    return hint
 
 
 def digest_graph(concrete: Any) -> str:
-    """Return 16 hex digits that are equal where two traces compute the same.
+    """Return 16 hex digits that are equal for two traces that compute the same.
 
     Args:
-        concrete: A traced function, `tf.types.experimental.ConcreteFunction`. Values that it
-            captured count too.
+        concrete: A traced function, a `tf.types.experimental.ConcreteFunction`. The values of
+            tensors that it captured are part of the digest.
     """
     definition = concrete.graph.as_graph_def()
     digests = _Digests(definition.library.function)
@@ -76,36 +112,36 @@ def digest_graph(concrete: Any) -> str:
 
 
 class _Names:
-    """Numbers for the names of one graph, in its order.
+    """Numbers for the names in one graph, by their order.
 
-    TensorFlow counts on the names of what is captured, from trace to trace; the names of arguments
-    and of nodes say nothing of what is computed, but for which they are.
+    Names of nodes and arguments do not affect the result, only their order does. TensorFlow numbers
+    the names of captured tensors differently in each trace.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         self._numbers = {name: number for number, name in enumerate(names)}
 
     def number(self, reference: str) -> str:
-        """Return a reference, such as `^name` or `name:output:0`, with a number for the name."""
+        """Return a reference such as `^name` or `name:output:0`, with its name as a number."""
         name, *output = reference.removeprefix("^").split(":")
         control = "^" if reference.startswith("^") else ""
         return control + ":".join([str(self._numbers[name]), *output])
 
 
 class _Digests:
-    """Digests of the functions of a graph, by name; each is found once."""
+    """Digests of the functions of a graph by name, each computed once."""
 
     def __init__(self, functions: Iterable[Any]) -> None:
         self._functions = {function.signature.name: function for function in functions}
         self._found: dict[str, bytes] = {}
 
     def describe(self, nodes: Iterable[Any], names: _Names) -> Iterator[bytes]:
-        """Yield what nodes are, with functions told by what they do: their names are counted on."""
+        """Yield the content of nodes, with each function as its digest in place of its name."""
         for node in nodes:
             is_call = node.op in self._functions
             yield self._of_function(node.op) if is_call else node.op.encode()
             yield repr([names.number(reference) for reference in node.input]).encode()
-            for name in sorted(set(node.attr) - _UNTOLD):
+            for name in sorted(set(node.attr) - _IGNORED_ATTRIBUTES):
                 if name.startswith("_"):
                     continue
                 attr = node.attr[name]
@@ -133,7 +169,7 @@ class _Digests:
 
 
 def _hash(parts: Iterable[bytes]) -> bytes:
-    """Return the digest of parts; where one ends and the next begins counts."""
+    """Return the digest of parts, which depends on where each part ends."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(len(part).to_bytes(8, "little"))

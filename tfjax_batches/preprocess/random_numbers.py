@@ -1,90 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers for the rows of a group, all at once, each row by its own seed.
+"""Random numbers for all rows of a group at once, each row from its own seed.
 
-`tf.random.stateless_*` takes one seed a call, which would be a call for each row. Here the
+`tf.random.stateless_*` takes one seed per call, so it would need a call for each row. Here the
 numbers of a row are hashes of its seed (SplitMix64: Steele, Lea and Flood, "Fast Splittable
-Pseudorandom Number Generators", 2014), and so are the same in every group.
+Pseudorandom Number Generators", 2014), which are the same in any group.
 """
 
 import math
 
 import tensorflow as tf
 
-_GOLDEN = 0x9E3779B97F4A7C15  # 2**64 / golden ratio
-_FACTOR_1 = 0xBF58476D1CE4E5B9
-_FACTOR_2 = 0x94D049BB133111EB
-
-_TRIES = 16  # a gamma's; each is taken with a chance above 0.95
+from tfjax_batches.planning.splitmix import FACTOR_1, FACTOR_2, GOLDEN
 
 
 def uniform(seeds: tf.Tensor, count: int) -> tf.Tensor:
-    """Return float32[n, count], uniform in [0, 1), by 24 bits.
+    """Return float32[n, count], uniform in [0, 1), of 24 random bits.
 
     Args:
         seeds: int32[n, 2], well-mixed bits.
-        count: Numbers of each row. A row's first numbers do not depend on it.
+        count: Numbers of each row. The first numbers of a row do not depend on it.
     """
     return tf.cast(_shift(_bits(seeds, count), 40), tf.float32) * 2.0**-24
 
 
 def randint(numbers: tf.Tensor, bound: tf.Tensor | int) -> tf.Tensor:
-    """Return int32 below `bound`, at least 0, from uniform `numbers` of `uniform`."""
+    """Return int32 in [0, bound) from uniform `numbers` in [0, 1)."""
     bound = tf.cast(bound, tf.int32)
     scaled = tf.cast(numbers * tf.cast(bound, tf.float32), tf.int32)
     return tf.minimum(scaled, bound - 1)  # a product may round up to the bound
 
 
 def beta(seeds: tf.Tensor, alpha: float) -> tf.Tensor:
-    """Return float32[n], of the Beta distribution with both parameters `alpha`.
+    """Return float32[n] of the Beta distribution with both parameters `alpha`.
 
-    x / (x + y) of two gammas, from their logarithms: for a small `alpha` both are too small for
-    any float.
+    In closed form from two uniform numbers, for any `alpha`: T of Student's t distribution with
+    2 alpha degrees of freedom (Bailey, "Polar Generation of Random Variates with the
+    t-Distribution", 1994), as 1/2 + T / (2 sqrt(2 alpha + T²)).
 
     Args:
         seeds: int32[n, 2], well-mixed bits.
         alpha: Above 0.
     """
-    count = 3 * _TRIES + 1
-    numbers = _uniform64(seeds, 2 * count)
-    first = _log_gamma(numbers[:, :count], alpha)
-    second = _log_gamma(numbers[:, count:], alpha)
-    return tf.cast(tf.sigmoid(first - second), tf.float32)
-
-
-def _log_gamma(numbers: tf.Tensor, alpha: float) -> tf.Tensor:
-    """Return float64[n], logarithms of gamma variables of shape `alpha`.
-
-    Marsaglia and Tsang, "A Simple Method for Generating Gamma Variables", 2000, with the tries
-    side by side: a squeezed cube of a normal for `alpha + 1`, times a power of a uniform.
-
-    Args:
-        numbers: float64[n, 3 * _TRIES + 1], uniform in (0, 1).
-        alpha: Above 0.
-    """
-    radius, angle, level, last = tf.split(numbers, [_TRIES, _TRIES, _TRIES, 1], axis=1)
-    normal = tf.sqrt(-2 * tf.math.log(radius)) * tf.cos(2 * math.pi * angle)  # Box-Muller
-    shape = alpha + 1 - 1 / 3
-    cube = (1 + normal / math.sqrt(9 * shape)) ** 3
-    log_cube = tf.math.log(tf.where(cube > 0, cube, 1))
-    is_taken = tf.math.log(level) < normal**2 / 2 + shape * (1 - cube + log_cube)
-    is_taken = tf.logical_and(cube > 0, is_taken)
-    chosen = tf.argmax(is_taken, axis=1)  # the first; with a chance of 1e-20 none is, and it is 0
-    log_cube = tf.gather(log_cube, chosen, axis=1, batch_dims=1)
-    return math.log(shape) + log_cube + tf.math.log(last[:, 0]) / alpha
-
-
-def _uniform64(seeds: tf.Tensor, count: int) -> tf.Tensor:
-    """Return float64[n, count], uniform in (0, 1), by 52 bits."""
-    return (tf.cast(_shift(_bits(seeds, count), 12), tf.float64) + 0.5) * 2.0**-52
+    # float64 in (0, 1), of 52 random bits.
+    numbers = (tf.cast(_shift(_bits(seeds, 2), 12), tf.float64) + 0.5) * 2.0**-52
+    cosine = tf.cos(2 * math.pi * numbers[:, 0])
+    # 2 alpha / (T / cosine)²: 0 for a small alpha, where T is beyond any float.
+    ratio = 1 / tf.math.expm1(-tf.math.log(numbers[:, 1]) / alpha)
+    return tf.cast((1 + cosine / tf.sqrt(cosine**2 + ratio)) / 2, tf.float32)
 
 
 def _bits(seeds: tf.Tensor, count: int) -> tf.Tensor:
-    """Return int64[n, count], all bits of which are random."""
-    # Not uint64: TensorFlow's graph optimizer rounds constants of it to 53 bits.
-    steps = [_signed(number * _GOLDEN) for number in range(1, count + 1)]
+    """Return int64[n, count] of 64 random bits each."""
+    # Not uint64: TensorFlow's graph optimizer rounds uint64 constants to 53 bits.
+    steps = [_signed(number * GOLDEN) for number in range(1, count + 1)]
     value = tf.bitcast(seeds, tf.int64)[:, tf.newaxis] + tf.constant(steps, tf.int64)
-    value = _fold(value, 30) * _signed(_FACTOR_1)
-    value = _fold(value, 27) * _signed(_FACTOR_2)
+    value = _fold(value, 30) * _signed(int(FACTOR_1))
+    value = _fold(value, 27) * _signed(int(FACTOR_2))
     return _fold(value, 31)
 
 
@@ -93,7 +64,7 @@ def _fold(value: tf.Tensor, bits: int) -> tf.Tensor:
 
 
 def _shift(value: tf.Tensor, bits: int) -> tf.Tensor:
-    """Shift to the right, and zeros in; that of int64 would put in the sign."""
+    """Shift to the right and fill with zeros; int64 would be filled with its sign."""
     shifted = tf.bitwise.right_shift(value, tf.constant(bits, tf.int64))
     return tf.bitwise.bitwise_and(shifted, tf.constant(2 ** (64 - bits) - 1, tf.int64))
 

@@ -1,29 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops by name: those of the library and the user's own, and what a spec makes of them.
-
-Owns the one table that programs add to. A spec can name what stands in it and nothing else.
-"""
+"""From op strings to transforms, and `register_op`, which makes a user's own op known."""
 
 import dataclasses
 import inspect
 import keyword
 from collections.abc import Callable
-from typing import overload
+from typing import Any, overload
 
-import tensorflow as tf
-
-from tfjax_batches.config.op_grammar import OpCall, parse_ops, point_at
+import tfjax_batches.preprocess.ops  # fills the table
+from tfjax_batches.config.op_grammar import OpCall, parse_ops
 from tfjax_batches.errors import BatchesError, ConfigError, nearest_hint
-from tfjax_batches.preprocess.definitions import is_defined_again, origin_of
-from tfjax_batches.preprocess.ops import OPS
+from tfjax_batches.preprocess.ops.table import OPS, Op
 from tfjax_batches.preprocess.transforms import MapBatches, MapExamples, Transform
-
-Op = Callable[..., Transform]
 
 OPS_VERSION = 1
 """Raised whenever an op of the library would return other values: saved runs resume by them."""
 
-_OPS: dict[str, Op] = {op.__name__: op for op in OPS}
+_LIBRARY = tfjax_batches.preprocess.ops.__name__
 
 
 @overload
@@ -31,16 +24,22 @@ def register_op(op: Op, *, name: str | None = None) -> Op: ...
 @overload
 def register_op(op: None = None, *, name: str | None = None) -> Callable[[Op], Op]: ...
 def register_op(op: Op | None = None, *, name: str | None = None) -> Op | Callable[[Op], Op]:
-    """Let preprocessing specs name an op of your own; a decorator.
+    """Make an op of your own known to `BatchConfig.preprocess`; a decorator.
+
+    A function may be registered again, as when a notebook cell runs twice: the new one replaces an
+    old one of the same module and qualified name.
 
     Args:
-        op: A function of literals that returns `MapExamples` or `MapBatches`. Its signature is
-            what specs are checked against.
-        name: In specs. None: the function's own.
+        op: A function of literals that returns `MapExamples` or `MapBatches`. The arguments in an
+            op string must fit its signature.
+        name: The op's name. None: that of the function.
+
+    Returns:
+        The function, unchanged.
 
     Raises:
-        ConfigError: It is no function, or the name is no identifier, or taken. The same function
-            again, as in a notebook cell that runs twice, takes the place of the old one.
+        ConfigError: `op` is not a function, or the name is not an identifier or is taken by
+            another function.
 
     Example::
 
@@ -55,100 +54,94 @@ def register_op(op: Op | None = None, *, name: str | None = None) -> Op | Callab
     if not callable(op) or not _has_signature(op):
         raise ConfigError(
             "register_op takes a function of literals that returns MapExamples or MapBatches; "
-            f"got {op!r}. Write @register_op above a function of Python."
+            f"got {op!r}. Write @register_op above a Python function."
         )
     known_as = getattr(op, "__name__", None) if name is None else name
     if not isinstance(known_as, str) or not known_as.isidentifier() or keyword.iskeyword(known_as):
         raise ConfigError(
-            f"The name of an op is an identifier and no word of Python's own; got {known_as!r}. "
-            "Give another, as in @register_op(name='invert')."
+            "The name of an op must be an identifier and not a keyword of Python; "
+            f"got {known_as!r}. Choose another, as in @register_op(name='invert')."
         )
-    taken = _OPS.get(known_as)
-    if taken is not None and not is_defined_again(taken, op):
+    taken = OPS.get(known_as, op)
+    if _origin(taken) != _origin(op):
         raise ConfigError(
-            f"An op has a name of its own; {known_as!r} is {origin_of(taken)}, and would be "
-            f"{origin_of(op)}. Give another, as in @register_op(name='my_{known_as}')."
+            f"The name of an op must be free; {known_as!r} is {_origin(taken)}, and {_origin(op)} "
+            f"is another function. Choose another, as in @register_op(name='my_{known_as}')."
         )
-    _OPS[known_as] = op
+    OPS[known_as] = op
     return op
 
 
-def build_transforms(spec: str) -> tuple[Transform, ...]:
-    """Return the transforms that a spec names, in order, each named as the spec has it.
+def build_transforms(ops: str) -> tuple[Transform, ...]:
+    """Return the transforms of an op string in order, each named by its call.
 
     Raises:
-        ConfigError: It is no spec, names no op, or gives an op what it cannot take; shows the
-            place.
+        ConfigError: The text does not follow the grammar, there is no op of a name, or an op
+            refuses its arguments. The message shows the place.
 
     Example:
-        >>> [transform.name for transform in build_transforms("flip_lr|value_range(-1, 1)")]
+        >>> [transform.name for transform in build_transforms("flip_lr | value_range( -1,1 )")]
         ['flip_lr', 'value_range(-1, 1)']
     """
-    return tuple(_build_transform(spec, call) for call in parse_ops(spec))
+    return tuple(_build_transform(call) for call in parse_ops(ops))
 
 
 def is_library_op(name: str) -> bool:
-    """Return whether a name stands for an op of this library, and not for one of the user's."""
-    return _OPS.get(name) in OPS
+    """Return whether an op of that name is one of this library, and not a user's own."""
+    return getattr(OPS.get(name), "__module__", "").startswith(f"{_LIBRARY}.")
 
 
 def describe_ops() -> str:
-    """Return a line for each op that a spec can name: its signature, and what it does."""
+    """Return two lines for each op: its signature, and the first line of its docstring."""
     return "\n".join(
         f"{_signature(name)}\n    {(inspect.getdoc(op) or 'Undocumented.').splitlines()[0]}"
-        for name, op in sorted(_OPS.items())
+        for name, op in sorted(OPS.items())
     )
 
 
-def _build_transform(spec: str, call: OpCall) -> Transform:
-    op = _OPS.get(call.name)
+def _build_transform(call: OpCall) -> Transform:
+    op = OPS.get(call.name)
     if op is None:
-        raise _fault(
-            spec,
-            call,
-            f"preprocess names ops; there is no {call.name!r}",
-            nearest_hint(call.name, _OPS),
-        )
+        rule = f"preprocess must name ops that exist; there is no {call.name!r}"
+        raise _error(call, rule, nearest_hint(call.name, OPS))
     try:
         inspect.signature(op).bind(*call.args, **call.kwargs)
     except TypeError as error:
-        mend = f"Write it as in {_signature(call.name)}."
-        raise _fault(spec, call, f"{call.name} has other arguments: {error}", mend) from error
+        rule = f"The arguments must fit the signature of {call.name}: {error}"
+        raise _error(call, rule, f"Write it like {_signature(call.name)}.") from error
     try:
         transform = op(*call.args, **call.kwargs)
-    except BatchesError as error:
-        raise _fault(spec, call, f"{call.name} cannot take these arguments", str(error)) from error
-    except Exception as error:  # whatever the function of a user raises
-        reason = f"{type(error).__name__}: {error}"
-        raise _fault(spec, call, f"{call.name} cannot take these arguments", reason) from error
+    # Whatever a user's function raises.
+    except Exception as error:
+        reason = (
+            str(error) if isinstance(error, BatchesError) else f"{type(error).__name__}: {error}"
+        )
+        raise _error(call, f"{call.name} refuses these arguments", reason) from error
     if not isinstance(transform, MapExamples | MapBatches):
-        raise _fault(
-            spec,
-            call,
-            f"An op returns MapExamples or MapBatches; {call.name} returned {transform!r}",
-            f"Mend {origin_of(op)}.",
-        )
-    if op in OPS:
-        # Written without AutoGraph, which would hide our errors in its own and trace longer.
-        transform = dataclasses.replace(
-            transform, fn=tf.autograph.experimental.do_not_convert(transform.fn)
-        )
-    return dataclasses.replace(transform, name=call.text)
+        rule = f"An op must return MapExamples or MapBatches; {call.name} returned {transform!r}"
+        raise _error(call, rule, f"Change {_origin(op)}.")
+    return dataclasses.replace(transform, name=str(call))
 
 
 def _has_signature(op: Op) -> bool:
     try:
         inspect.signature(op)
-    except (TypeError, ValueError):  # some of those in C have none
+    except (TypeError, ValueError):  # some builtins have none
         return False
     return True
 
 
 def _signature(name: str) -> str:
-    signature = inspect.signature(_OPS[name])
+    signature = inspect.signature(OPS[name])
     bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
     return f"{name}{inspect.Signature(bare)}"
 
 
-def _fault(spec: str, call: OpCall, rule: str, mend: str) -> ConfigError:
-    return ConfigError(f"{rule}:\n{point_at(spec, call.offset)}\n{mend}")
+def _origin(function: Any) -> str:
+    """Return module and qualified name."""
+    name = getattr(function, "__qualname__", repr(function))
+    return f"{getattr(function, '__module__', '?')}.{name}"
+
+
+def _error(call: OpCall, rule: str, fix: str) -> ConfigError:
+    return ConfigError(f"{rule}:\n{call.place}\n{fix}")

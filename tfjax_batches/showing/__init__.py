@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Descriptions and pictures of batches, layouts and runs, for people.
 
-In: values of the rooms above. Out: a Description or a matplotlib figure. Reads no data.
+In: batches, and values of the rooms above. Out: a `Description` or a matplotlib figure. Reads no
+records and does not know the loader: `DescribedRun` names what it needs of one.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of matplotlib, which is optional: it is missed when a picture is drawn, not before."""
+"""Figures of matplotlib, which is optional: only drawing needs it."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ from tfjax_batches.errors import MissingPackageError
 try:
     import matplotlib as mpl
     from matplotlib import pyplot
-except ImportError:  # said by `new_figure`
+except ImportError:  # `new_figure` raises
     pyplot = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """Return an empty figure of a size in inches.
+    """Return an empty figure.
 
-    In a notebook it is shown where it is the value of a cell, once; elsewhere `pyplot.show` shows
-    it, too.
+    A notebook shows it as the value of a cell; elsewhere `pyplot.show` shows it too.
+
+    Args:
+        width: In inches.
+        height: In inches.
 
     Raises:
-        MissingPackageError: There is no matplotlib.
+        MissingPackageError: matplotlib is not installed.
     """
     if pyplot is None:
         raise MissingPackageError(
@@ -32,10 +35,10 @@ def new_figure(width: float, height: float) -> "Figure":
         )
     figure = pyplot.figure(figsize=(width, height), layout="constrained")
     if "inline" in mpl.get_backend():
-        pyplot.close(figure)  # an open one is shown at the end of the cell, a second time
+        pyplot.close(figure)  # else the end of the cell shows it a second time
     return figure
 
 
 def colours(numbers: Sequence[int]) -> list[Any]:
-    """Return a colour for each number; equal numbers have equal ones."""
+    """Return a colour for each number, equal ones for equal numbers."""
     return [pyplot.get_cmap("tab20")(number % 20) for number in numbers]

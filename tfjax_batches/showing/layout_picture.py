@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`plot_layout`: a picture of which rows stand on which device."""
+"""`plot_layout`: a picture of the rows on each device."""
 
 import textwrap
 from typing import TYPE_CHECKING
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 _MOST_DEVICES = 4096
 _MOST_NAMED = 16
 _MOST_TICKS = 32
-_TITLE_LETTER_INCHES = 0.085  # of 10 points, rather more than the mean
+_TITLE_LETTER_INCHES = 0.085  # of 10 points; a little more than the mean
 
 
 def plot_layout(layout: BatchLayout) -> "Figure":
-    """Draw the rows of a batch from top to bottom, and the devices, in mesh order, side by side.
+    """Draw which rows of a batch each device holds.
 
-    Each device's rows are a bar, in the colour of its process. Features with a spec of their own
-    are not drawn.
+    Rows run from top to bottom, devices from left to right in mesh order. The rows of a device are
+    a bar in the colour of its process. Features with a sharding of their own are not drawn.
 
     Args:
-        layout: Of real machines or of simulated ones; of more than 4,096 devices the first.
+        layout: Layout of real or simulated machines. Only the first 4,096 devices are drawn.
 
     Returns:
-        The figure. In a notebook it is shown as the value of a cell; `savefig` writes it.
+        The figure. A notebook shows it as the value of a cell; `savefig` writes it.
 
     Raises:
-        MissingPackageError: There is no matplotlib.
+        MissingPackageError: matplotlib is not installed.
 
     Example::
 
@@ -49,7 +49,7 @@ def plot_layout(layout: BatchLayout) -> "Figure":
         bottom=starts,
         width=0.9,
         color=colours(owners),
-        # A name with an underscore has no place in the legend.
+        # The legend leaves out names that begin with an underscore.
         label=[
             f"process {owner}" if firsts[owner] == device else "_"
             for device, owner in enumerate(owners)
@@ -62,7 +62,7 @@ def plot_layout(layout: BatchLayout) -> "Figure":
     more = len(layout.process_of_device) - count
     ax.set_xlabel("device, in mesh order" + (f" ({more:,} more)" if more else ""))
     ax.set_ylabel("row")
-    # Above the figure, not the axes: it is as wide, and what is too long for it is cut off.
+    # Above the figure, not the axes, which are narrower. A title that is too long is cut off.
     title = textwrap.fill(layout.describe().title, int(width / _TITLE_LETTER_INCHES))
     figure.suptitle(title, fontsize=10, parse_math=False)
     if len(firsts) <= _MOST_NAMED:

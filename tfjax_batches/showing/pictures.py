@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tfjax_batches.errors import ConfigError, FeatureError, nearest_hint
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.showing.batch import batch_leaves
+from tfjax_batches.showing.batch import batch_arrays, on_host
 from tfjax_batches.showing.figures import new_figure
 from tfjax_batches.showing.local_rows import read_local_rows
 from tfjax_batches.text.values import value_text
@@ -35,36 +35,41 @@ def show(
     image: str | None = None,
     label: str | None = None,
 ) -> "Figure":
-    """Draw the first rows of a batch: images with their labels; of others, a table of values.
+    """Draw the first rows of a batch: images with their labels, or else a table of values.
 
-    Of a batch that lies on several processes these are rows of this one; none is asked for its.
     Images are arrays [rows, height, width, channels] with 1, 3 or 4 channels, or uint8
-    [rows, height, width]; integers are drawn from 0 to 255, floats from 0 to 1 or from -1 to 1,
-    whichever holds them all, or else from the least to the greatest that is drawn.
+    [rows, height, width]. Integers are drawn on a scale from 0 to 255; floats from 0 to 1 or from
+    -1 to 1 if they all lie within, else from the least to the greatest value that is drawn.
+
+    On several processes the rows are those of this process, and no other process takes part. A
+    feature of which each device holds only a part of a row, such as tokens split over a sequence
+    axis, is then left out.
 
     Args:
         batch: Nested dict of arrays, as the iterator gives it.
-        n: Rows to draw, at most.
-        label_names: `loader.label_names`, or the names of the labels that are drawn.
-        image: Path of the images. None: the first feature that looks like some. Empty: draw a
+        n: Number of rows to draw at most.
+        label_names: `loader.label_names`, or the class names of the label.
+        image: Path of the images. None: the first feature that looks like images. Empty: draw a
             table.
-        label: Path of what is written above each image. None: `label`, or a path that ends so.
+        label: Path of the feature to write above each image. None: `label`, or the first path that
+            ends in `/label`.
 
     Returns:
-        The figure. In a notebook it is shown as the value of a cell; `savefig` writes it.
+        The figure. A notebook shows it as the value of a cell; `savefig` writes it.
 
     Raises:
-        ConfigError: `n` is no positive number, or the batch no dict of arrays with rows; or an
-            array was donated.
-        FeatureError: There is no such feature, or it cannot be drawn so.
-        MissingPackageError: There is no matplotlib.
+        ConfigError: `n` is not a positive integer; `batch` is not a nested dict of arrays with
+            rows; or an array was donated.
+        FeatureError: `image` or `label` names no feature, or `image` one without images; or this
+            process holds no whole row.
+        MissingPackageError: matplotlib is not installed.
 
     Example::
 
         tjb.show(next(batches), label_names=loader.label_names)
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise ConfigError(f"n counts rows to draw, at least 1; got {n!r}. Give a number.")
+        raise ConfigError(f"n is a number of rows, at least 1; got n={n!r}. Pass n=16.")
     rows, values = _first_rows(batch, int(n))
     images = _choose_image(values, image)
     chosen = _choose_label(values, label)
@@ -77,55 +82,51 @@ def show(
 
 
 def _first_rows(batch: Mapping[str, Any], n: int) -> tuple[Int64Array, _Values]:
-    """Return the first rows that are here whole in each feature, and what they hold, by path."""
-    arrays = batch_leaves(batch)
-    _check_has_rows(arrays)
-    local = {
-        path: read_local_rows(array)
-        for path, array in arrays.items()
-        if array.ndim and not path.startswith("_host/")
-    }
-    held = [rows for rows, _ in local.values() if len(rows)]
-    if not held:
+    """Return the first rows that are here in each feature that has some, and their values."""
+    arrays = {path: array for path, array in batch_arrays(batch).items() if array.ndim}
+    on_devices = {path: array for path, array in arrays.items() if not on_host(path)}
+    _check_has_rows(on_devices)
+    local = {path: read_local_rows(array) for path, array in on_devices.items()}
+    local = {path: (rows, values) for path, (rows, values) in local.items() if len(rows)}
+    if not local:
         raise FeatureError(
-            "Rows are drawn that this process holds whole; of this batch it holds none. "
-            "Call show where its devices are."
+            "show draws rows that one process holds whole; this process holds only parts of rows. "
+            "Pass a batch with at least one feature whose sharding splits dim 0 only."
         )
-    every = np.unique(np.concatenate(held))
-    # Features on the host are those of all rows of this process, in order.
-    for path, array in arrays.items():
-        if path.startswith("_host/") and len(array) == len(every):
-            local[path] = every, array
-    whole = {path: part for path, part in local.items() if len(part[0])}
-    rows = functools.reduce(np.intersect1d, [held for held, _ in whole.values()])[:n]
+    all_rows = functools.reduce(np.union1d, [rows for rows, _ in local.values()])
+    # Features on the host have all rows of this process, in order.
+    for path in arrays.keys() - on_devices.keys():
+        if len(arrays[path]) == len(all_rows):
+            local[path] = all_rows, arrays[path]
+    rows = functools.reduce(np.intersect1d, [rows for rows, _ in local.values()])[:n]
     return rows, {
-        path: values[np.searchsorted(held, rows)] for path, (held, values) in whole.items()
+        path: local[path][1][np.searchsorted(local[path][0], rows)] for path in sorted(local)
     }
 
 
 def _check_has_rows(arrays: Mapping[str, Any]) -> None:
-    rule, mend = "show draws rows of arrays", "Pass what the iterator gave"
-    sized = {path: array for path, array in arrays.items() if array.ndim and path[:6] != "_host/"}
-    if not sized:
-        what = "none but scalars and what is in _host" if arrays else "no features"
-        raise ConfigError(f"{rule}; this batch has {what}. {mend}.")
-    if not any(map(len, sized.values())):
-        raise ConfigError(f"{rule}; this batch has 0 rows. {mend}.")
-    for path, array in sized.items():
+    rule = "show draws the rows of a batch of arrays"
+    if not any(map(len, arrays.values())):
+        shapes = ", ".join(f"{path}: {list(array.shape)}" for path, array in arrays.items())
+        raise ConfigError(
+            f"{rule}; this batch has no rows on devices ({shapes or 'no arrays'}). "
+            "Pass a batch of the iterator."
+        )
+    for path, array in arrays.items():
         if isinstance(array, jax.Array) and array.is_deleted():
             raise ConfigError(
-                f"{rule}; {path!r} was deleted, or donated to a step. {mend}, before the step."
+                f"{rule}; {path!r} was donated to a step, or deleted. Call show before the step."
             )
 
 
 def _choose_image(values: _Values, named: str | None) -> str:
-    """Return the path of the images; empty: there are none, or none are wanted."""
+    """Return the path of the images, or an empty string for a table."""
     if named:
         _check_known(named, values, "image")
         if not _is_image(values[named], named=True):
             raise FeatureError(
                 "Images are [rows, height, width] or have 1, 3 or 4 channels last; feature "
-                f"{named!r} is {list(values[named].shape)}. Leave image out to see a table."
+                f"{named!r} is {list(values[named].shape)}. Pass image='' to draw a table."
             )
         return named
     if named == "":
@@ -151,7 +152,7 @@ def _choose_label(values: _Values, named: str | None) -> str | None:
 def _check_known(path: str, values: _Values, argument: str) -> None:
     if path not in values:
         raise FeatureError(
-            f"{argument} names a feature of the batch; {path!r} is none. "
+            f"{argument} names a feature of the batch; {path!r} is not one. "
             f"{nearest_hint(path, values)}"
         )
 
@@ -173,12 +174,12 @@ def _draw_images(images: npt.NDArray[np.generic], titles: list[str]) -> "Figure"
         ax.set_axis_off()
     for ax, picture, title in zip(axes, pixels, titles, strict=False):
         ax.imshow(picture, cmap="gray", vmin=low, vmax=high)
-        ax.set_title(title, fontsize=9, parse_math=False)  # a $ in it is a $
+        ax.set_title(title, fontsize=9, parse_math=False)  # a $ is no mathtext
     return figure
 
 
 def _to_pixels(images: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], float, float]:
-    """Return images as matplotlib takes them, and the values that are black and white."""
+    """Return images for matplotlib, and the values that are drawn black and white."""
     if images.ndim == 4 and images.shape[-1] == 1:
         images = images[..., 0]
     if images.dtype.kind in "iu":
@@ -186,11 +187,11 @@ def _to_pixels(images: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], float, float
     elif images.dtype.kind == "b":
         low, high = 0.0, 1.0
     else:
-        images = images.astype(np.float32)  # bfloat16 too, which matplotlib does not know
+        images = images.astype(np.float32)  # matplotlib does not know bfloat16
         least, greatest = float(np.nanmin(images)), float(np.nanmax(images))
         inside = [(low, 1.0) for low in (0.0, -1.0) if least >= low and greatest <= 1.0]
         low, high = inside[0] if inside else (least, greatest)
-    if images.ndim == 4:  # matplotlib takes colours from 0 to 1, and no vmin and vmax
+    if images.ndim == 4:  # for colours matplotlib takes floats from 0 to 1 only
         scaled = (images.astype(np.float32) - low) / max(high - low, 1e-12)
         images = np.nan_to_num(np.clip(scaled, 0.0, 1.0))
     return images, low, high

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A description: a title and a few tables, as text for terminals and as HTML for notebooks.
-
-What is described makes the value; it alone is rendered here, so that both forms say the same.
-"""
+"""A description: a title and a few tables, as text for terminals and as HTML for notebooks."""
 
 import dataclasses
 import html
 import re
 
-# Grey of any shade shows on light and on dark; text keeps the notebook's own colour.
+# Grey is visible on light and dark backgrounds; text keeps the colour of the notebook.
 _LINE = "1px solid rgba(128,128,128,.45)"
 _CELL = "text-align:{align};vertical-align:top;padding:.1em 1.2em .1em 0;border:0;{more}"
 _NUMBER = re.compile(r"-?[\d,.]+( [KMGTP]?B)?|varies")
@@ -19,10 +16,10 @@ class Table:
     """Rows of cells.
 
     Attributes:
-        rows: Cells of each row, as many in each.
-        header: Names of the columns; none for facts, whose first cell is a name.
-        title: What the rows are.
-        footer: What is left to say, such as how many rows are not shown.
+        rows: Cells of each row; all rows have the same number.
+        header: Names of the columns. Empty for facts, whose first column holds names.
+        title: Line above the table.
+        footer: Line below the table, such as the number of rows that are not shown.
     """
 
     rows: tuple[tuple[str, ...], ...]
@@ -60,10 +57,7 @@ class Table:
         )
 
     def _aligns(self) -> list[str]:
-        """Return on which side the cells of each column stand: numbers to the right.
-
-        The first column names the row, with a number too.
-        """
+        """Return the side of each column: right for numbers, except in the first column."""
         _, *columns = zip(*self.rows, strict=True)
         is_number = [self.header and all(map(_NUMBER.fullmatch, column)) for column in columns]
         return ["left", *("right" if right else "left" for right in is_number)]
@@ -71,11 +65,11 @@ class Table:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Description:
-    """What something is, for people. `str` gives text; notebooks show it as HTML.
+    """A title and tables, for people. `str` gives text; notebooks show HTML.
 
     Attributes:
         title: One line.
-        tables: The rest.
+        tables: Tables below it.
     """
 
     title: str
@@ -92,7 +86,7 @@ class Description:
 
 
 def facts(**named: str) -> Table:
-    """Return a table of names and what is to be said of each; what is empty is left out.
+    """Return a table of names and texts; empty texts are left out.
 
     Example:
         >>> facts(steps="22", remainder="").rows

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts, bytes and runs of integers as messages and descriptions write them."""
+"""Counts, bytes and runs of integers, for messages and descriptions."""
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +8,12 @@ _RUNS_SHOWN = 4
 
 
 def count_text(count: float, one: str, many: str | None = None) -> str:
-    """Return a count with the word for it; `many` is `one` with an s where it is not given.
+    """Return a count and its noun.
+
+    Args:
+        count: Written with three digits unless it is whole.
+        one: The noun in the singular.
+        many: The noun in the plural. None: the singular and an s.
 
     Example:
         >>> count_text(1, "row"), count_text(1437, "row"), count_text(1.5, "time")
@@ -19,7 +24,7 @@ def count_text(count: float, one: str, many: str | None = None) -> str:
 
 
 def bytes_text(count: int) -> str:
-    """Return a number of bytes, exactly where it is small.
+    """Return a number of bytes; small numbers are exact.
 
     Example:
         >>> bytes_text(4352), bytes_text(38_535_168)
@@ -33,7 +38,7 @@ def bytes_text(count: int) -> str:
 
 
 def runs_text(values: npt.NDArray[np.int64]) -> str:
-    """Return rising integers as runs, at most four.
+    """Return rising integers as runs, at most four of them.
 
     Example:
         >>> runs_text(np.array([0, 1, 2, 3, 8]))
@@ -44,3 +49,14 @@ def runs_text(values: npt.NDArray[np.int64]) -> str:
     texts = [f"{run[0]}" if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs[:_RUNS_SHOWN]]
     more = len(runs) > _RUNS_SHOWN
     return ", ".join(texts) + (f", … ({len(values):,} in all)" if more else "")
+
+
+def nearest_multiples(number: int, divisor: int) -> str:
+    """Return the nearest positive multiples of a divisor, for a number that it does not divide.
+
+    Example:
+        >>> nearest_multiples(6, 4), nearest_multiples(2, 4)
+        ('4 or 8', '4')
+    """
+    below = number // divisor * divisor
+    return f"{below} or {below + divisor}" if below else f"{divisor}"

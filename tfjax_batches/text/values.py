@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of features in a few characters, for tables and titles."""
+"""Values of features as short texts, for tables and titles."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,11 +11,11 @@ _TEXT_SHOWN = 40
 
 
 def value_text(value: Any, names: Sequence[str] = ()) -> str:
-    """Return the value of one row: strings and long arrays cut, labels by name.
+    """Return a value as text, with strings and arrays cut short.
 
     Args:
         value: A scalar, bytes, or an array of either.
-        names: Names of labels, where the value is one, or several.
+        names: Names that replace the integers they are indexed by.
 
     Example:
         >>> value_text(1, ["ant", "bee"]), value_text(np.arange(20)), value_text(b"text")

@@ -157,7 +157,7 @@ def b4_loading_goes_on_while_the_others_are_stopped(folder: str) -> None:
 def trees_of_other_leaves_are_an_error_not_a_hang(folder: str) -> None:
     del folder
     leaf = jax.numpy.ones(3)
-    with pytest.raises(tjb.AgreementError, match=r"same leaves.*b: missing on process 0"):
+    with pytest.raises(tjb.AgreementError, match=r"b: missing on process 0"):
         tjb.check_replicas({"a": leaf} if jax.process_index() == 0 else {"a": leaf, "b": leaf})
     with pytest.raises((tjb.ConfigError, tjb.AgreementError), match="arrays on devices; a is a"):
         tjb.check_replicas({"a": leaf} if jax.process_index() == 0 else {"a": np.ones(3)})
@@ -169,7 +169,7 @@ def arrays_placed_otherwise_are_an_error_on_all(folder: str) -> None:
     specs = [PartitionSpec("data"), PartitionSpec()]
     sharding = NamedSharding(mesh, specs[jax.process_index()])
     array = jax.make_array_from_callback((4,), sharding, lambda index: np.arange(4)[index])
-    with pytest.raises(tjb.AgreementError, match=r"placed alike.*these differ: x: int\d+\[4\] by"):
+    with pytest.raises(tjb.AgreementError, match=r"these differ: x: int\d+\[4\] by"):
         tjb.check_replicas({"x": array})
 
 

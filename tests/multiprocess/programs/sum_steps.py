@@ -10,14 +10,14 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tfjax_batches import BatchLayout, launch
-from tfjax_batches.placing.assemble import Assembler, HostBatch
+from tfjax_batches.placing.assemble import Assembler
 from tfjax_batches.placing.isolation import isolated
-from tfjax_batches.placing.prefetch import Prefetcher
+from tfjax_batches.placing.prefetcher import Prefetcher
 
 ROWS, STEPS = 8, 200
 
 
-def host_batches(rows: np.ndarray) -> Iterator[HostBatch]:
+def host_batches(rows: np.ndarray) -> Iterator[dict[str, np.ndarray]]:
     dice = random.Random(jax.process_index())
     for step in range(STEPS):
         if dice.random() < 0.3:

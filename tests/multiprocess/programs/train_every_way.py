@@ -38,7 +38,7 @@ def main() -> None:
         loader = tjb.build(config.batches, tjb.data_sharding(mesh, data_axes))
         params = train.init_params(mesh, 64, config.hidden_units, 10, config.seed)
         print(f"way: {name}")
-        params = train.train(config, loader, params)
+        params = train.train(config, loader, mesh, params)
         tjb.check_replicas(params)
     jax.block_until_ready(params)
 

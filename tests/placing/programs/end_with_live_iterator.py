@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import jax.numpy as jnp
 
-from tfjax_batches.placing.prefetch import Prefetcher
+from tfjax_batches.placing.prefetcher import Prefetcher
 
 LIVE: list[Prefetcher[int, object]] = []
 

@@ -15,12 +15,12 @@ def make_seeds(count: int, first: int = 0) -> np.ndarray:
     return np.array(rows, np.int64).astype(np.int32)
 
 
-def run(spec: str, batch: Any, seeds: np.ndarray | None = None) -> Any:
-    """Return what the ops of a spec make of a batch, traced as one graph, as NumPy."""
+def run(ops: str, batch: Any, seeds: np.ndarray | None = None) -> Any:
+    """Return what an op string makes of a batch, traced as one graph, as NumPy."""
     tensors = as_tensors(batch)
     count = tf.nest.flatten(tensors)[0].shape[0]
     seeds = make_seeds(count) if seeds is None else seeds
-    transforms = build_transforms(spec)
+    transforms = build_transforms(ops)
 
     @tf.function(autograph=False)
     def apply(batch: Any, seeds: tf.Tensor) -> Any:

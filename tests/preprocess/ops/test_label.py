@@ -66,8 +66,8 @@ def test_mixup_a_row_beside_padding_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("image", "label", "text"),
     [
-        (IMAGES.astype(np.uint8), LABELS, "mixup mixes floats.*'image' is uint8.*Put value_range"),
-        (IMAGES, LABELS, "mixup mixes floats.*'label' is int64.*Put one_hot in front"),
+        (IMAGES.astype(np.uint8), LABELS, "floats.*'image' is uint8.*Put value_range"),
+        (IMAGES, LABELS, "floats.*'label' is int64.*Put one_hot in front"),
     ],
 )
 def test_mixup_what_cannot_be_mixed_is_named(

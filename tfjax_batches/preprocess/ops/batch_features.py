@@ -1,112 +1,159 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features of a batch or an example by path, and what an op asks of one.
+"""Features of a batch by path, and the checks that ops make of them.
 
-A batch is a nested dict. Nothing here changes one: each function returns a new dict.
+A batch is a nested dict. Nothing here changes one: each function returns a new dict. Messages do
+not name the op, since whoever runs a transform puts its name in front.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
 from tfjax_batches.errors import FeatureError, nearest_hint
+from tfjax_batches.features.paths import flatten, nest
+from tfjax_batches.preprocess.argument_checks import check_path
+from tfjax_batches.preprocess.transforms import MapBatches
 
 Batch = Mapping[str, Any]
 Value: TypeAlias = tf.Tensor | tf.RaggedTensor
 
 
-def feature_paths(batch: Batch, above: str = "") -> list[str]:
-    """Return the paths of all features, such as `objects/bbox`, in order."""
-    paths = []
-    for name, value in batch.items():
-        path = f"{above}{name}"
-        paths += feature_paths(value, f"{path}/") if isinstance(value, Mapping) else [path]
-    return paths
-
-
-def get_feature(op: str, batch: Batch, path: str) -> Value:
+def get_feature(batch: Batch, path: str) -> Value:
     """Return the feature at a path.
 
     Raises:
-        FeatureError: There is none; names `op`, the op that asks.
+        FeatureError: There is none.
     """
-    value: Any = batch
-    for name in path.split("/"):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    if value is None or isinstance(value, Mapping):
-        known = feature_paths(batch)
+    features = flatten(batch)
+    if path not in features:
         raise FeatureError(
-            f"{op} takes a feature; the batch has none at {path!r}. {nearest_hint(path, known)} "
-            "Name it with key."
+            f"The feature must be in the batch; there is none at {path!r}. "
+            f"{nearest_hint(path, features)} Name it with key."
         )
-    return value
+    return features[path]
 
 
 def with_feature(batch: Batch, path: str, value: Value) -> dict[str, Any]:
-    """Return the batch with `value` at a path, whether or not there was a feature."""
-    name, _, below = path.partition("/")
-    if not below:
-        return {**batch, name: value}
-    part = batch.get(name)
-    return {
-        **batch,
-        name: with_feature(part if isinstance(part, Mapping) else {}, below, value),
-    }
+    """Return the batch with `value` at a path, new or not."""
+    return nest({**flatten(batch), path: value})
 
 
-def without_features(batch: Batch, paths: set[str], above: str = "") -> dict[str, Any]:
-    """Return the batch without the features at some paths, and without dicts that hold none."""
-    kept: dict[str, Any] = {}
-    for name, value in batch.items():
-        path = f"{above}{name}"
-        if isinstance(value, Mapping):
-            value = without_features(value, paths, f"{path}/")
-            if value:
-                kept[name] = value
-        elif path not in paths:
-            kept[name] = value
-    return kept
+def without_features(batch: Batch, paths: Collection[str]) -> dict[str, Any]:
+    """Return the batch without the features at some paths."""
+    return nest({path: value for path, value in flatten(batch).items() if path not in paths})
 
 
-def check_free(op: str, batch: Batch, new: str) -> None:
-    """Raise FeatureError unless there is nothing at, above or below the path of a new feature."""
-    for path in feature_paths(batch):
+def check_free(batch: Batch, new: str) -> None:
+    """Raise FeatureError if a feature is at, above or below the path of a new one."""
+    for path in flatten(batch):
         if path == new or path.startswith(f"{new}/") or new.startswith(f"{path}/"):
             raise FeatureError(
-                f"{op} takes a path at which there is nothing; {path!r} is in the way of {new!r}. "
-                "Drop it in front, or give either another path."
+                f"A new feature needs a free path; {new!r} overlaps with {path!r}. "
+                f"Put drop({path!r}) in front, or choose another path."
             )
 
 
+def map_feature(
+    fn: Callable[..., Value],
+    key: str,
+    *,
+    get: Callable[[Batch, str], Value] = get_feature,
+    random: bool = False,
+    encoded: bool = False,
+) -> MapBatches:
+    """Return the transform that replaces one feature with a function of it.
+
+    Args:
+        fn: `fn(value)`, or `fn(value, seeds)` if `random`.
+        key: Path of the feature.
+        get: `get(batch, key)` returns the value, or raises FeatureError if the op cannot take it.
+        random: As in `MapBatches`.
+        encoded: Whether `fn` takes the stored bytes of the feature.
+
+    Raises:
+        ConfigError: `key` is not a path.
+    """
+    check_path("key", key)
+
+    def apply(batch: Batch, *seeds: tf.Tensor) -> dict[str, Any]:
+        return with_feature(batch, key, fn(get(batch, key), *seeds))
+
+    return MapBatches(apply, random=random, encoded=(key,) if encoded else ())
+
+
+def get_numbers(batch: Batch, path: str) -> Value:
+    """Return a feature that holds numbers or bools.
+
+    Raises:
+        FeatureError: There is none, or it holds strings.
+    """
+    value = get_feature(batch, path)
+    check_numeric(path, value)
+    return value
+
+
+def check_numeric(path: str, value: Value) -> None:
+    """Raise FeatureError if a feature holds strings."""
+    if value.dtype == tf.string:
+        raise FeatureError(
+            f"The feature must hold numbers; {path!r} is {describe(value)}. "
+            "Put an op that decodes it in front, or name another feature with key."
+        )
+
+
+def get_images(batch: Batch, path: str) -> tf.Tensor:
+    """Return images of one size, [n, h, w, c].
+
+    Raises:
+        FeatureError: There are none, or they differ in size.
+    """
+    images = get_images_of_any_size(batch, path)
+    if isinstance(images, tf.RaggedTensor):
+        raise FeatureError(
+            f"The images must be of one size; {path!r} is {describe(images)}. "
+            "Put resize or a crop in front."
+        )
+    return images
+
+
+def get_images_of_any_size(batch: Batch, path: str) -> Value:
+    """Return images [n, h, w, c], or [n, (h), (w), c] as a ragged tensor.
+
+    Raises:
+        FeatureError: There are none.
+    """
+    images = get_feature(batch, path)
+    if images.dtype == tf.string or images.shape.rank != 4:
+        fix = (
+            f"Put decode({path!r}) in front, or move this op behind the op that decodes."
+            if images.dtype == tf.string
+            else "Name a feature of images with key."
+        )
+        raise FeatureError(f"Images must be [n, h, w, c]; {path!r} is {describe(images)}. {fix}")
+    return images
+
+
 def map_values(value: Value, fn: Callable[[tf.Tensor], tf.Tensor]) -> Value:
-    """Apply a function of single elements, dense or ragged."""
+    """Apply an element-wise function to a dense or ragged feature."""
     if isinstance(value, tf.RaggedTensor):
         return value.with_flat_values(fn(value.flat_values))
     return fn(value)
 
 
-def check_numeric(op: str, path: str, value: Value) -> None:
-    """Raise FeatureError unless a feature holds numbers."""
-    if value.dtype == tf.string:
-        raise FeatureError(
-            f"{op} takes numbers; {path!r} is {describe(value)}. "
-            "Put an op in front that decodes it, or name another feature with key."
-        )
-
-
-def as_element(op: str, argument: str, number: float, path: str, value: Value) -> np.generic:
+def as_element(argument: str, number: float, path: str, value: Value) -> np.generic:
     """Return a number as an element of a feature.
 
     Args:
-        op: Which op puts it there, for messages.
-        argument: The op's argument that gives it, for messages.
+        argument: The op's argument that gives the number, for messages.
         number: Finite.
-        path: Of the feature.
+        path: Path of the feature.
         value: The feature: numbers or bools.
 
     Raises:
-        FeatureError: Its dtype cannot hold the number, or not as it is where integers are.
+        FeatureError: The feature's dtype cannot hold the number; an integer dtype holds it exactly
+            or not at all.
     """
     dtype = value.dtype
     if dtype.is_floating or dtype.is_complex:
@@ -119,39 +166,13 @@ def as_element(op: str, argument: str, number: float, path: str, value: Value) -
         is_held = number == int(number) and low <= number <= high
         element = np.asarray(int(number) if is_held else 0).astype(dtype.as_numpy_dtype)
     if not is_held:
-        integer = "" if dtype.is_floating or dtype.is_complex else "an integer, "
+        kind = "a number" if dtype.is_floating or dtype.is_complex else "an integer"
         raise FeatureError(
-            f"{op} puts in a value that the feature can hold; {path!r} is {describe(value)}, and "
-            f"{argument} is {number}. Write {integer}{low} to {high}."
+            f"{argument} must be a value that the feature's dtype can hold; {path!r} is "
+            f"{describe(value)}, {argument} is {number}. Write {kind} from {low} to {high}."
         )
     held: np.generic = element[()]
     return held
-
-
-def get_images(op: str, batch: Batch, path: str, *, ragged: bool = False) -> Value:
-    """Return images [n, h, w, c].
-
-    Args:
-        op: Which op asks, for messages.
-        batch: Features.
-        path: Of the images.
-        ragged: They may be of several sizes, as a ragged tensor [n, (h), (w), c].
-
-    Raises:
-        FeatureError: They are no images, or not what the op can take.
-    """
-    images = get_feature(op, batch, path)
-    fault = f"{op} takes images [n, h, w, c]; {path!r} is {describe(images)}"
-    if images.dtype == tf.string:
-        raise FeatureError(
-            f"{fault}: encoded bytes. Swap {op} with the op behind it that decodes them, or put "
-            f"decode('{path}') in front."
-        )
-    if images.shape.rank != 4:
-        raise FeatureError(f"{fault}. Name a feature of images with key.")
-    if isinstance(images, tf.RaggedTensor) and not ragged:
-        raise FeatureError(f"{fault}: images of several sizes. Put resize or a crop in front.")
-    return images
 
 
 def describe(value: Value) -> str:

@@ -1,63 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that decode stored images, and as little of each as they need.
+"""Ops that decode stored images, and only the part of each that they need.
 
-Each asks for the stored bytes of its feature, so that the reader does not decode it.
+Each takes the stored bytes of its feature, so the reader does not decode it.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
 from tfjax_batches.errors import ConfigError, FeatureError, nearest_hint
+from tfjax_batches.features.paths import flatten
 from tfjax_batches.features.rows import Example, map_rows
 from tfjax_batches.preprocess.argument_checks import (
+    MAX_SIZE,
     check_integer,
-    check_path,
     check_range,
     check_size,
 )
-from tfjax_batches.preprocess.ops.batch_features import (
-    Batch,
-    describe,
-    feature_paths,
-    get_feature,
-    with_feature,
-)
+from tfjax_batches.preprocess.ops.batch_features import Batch, describe, map_feature
+from tfjax_batches.preprocess.ops.table import op
 from tfjax_batches.preprocess.transforms import MapBatches
+from tfjax_batches.text.numbers import is_integer
 
 WindowOf = Callable[[tf.Tensor, Example], tf.Tensor]
-"""(size of an image: int32[2], row) → top, left, height, width of the part to keep: int32[4]."""
+"""(size of an image: int32[2], example) → top, left, height, width of its window: int32[4]."""
 
 
+@op
 def decode(key: str = "image", channels: int = 3) -> MapBatches:
-    """Decode whole images: JPEG, PNG, GIF or BMP, each as its own bytes say.
+    """Decode whole images: JPEG, PNG, GIF or BMP, as the bytes of each say.
 
-    string[n] → uint8[n, (h), (w), channels], ragged: each image has its own size. `resize` or a
-    crop makes them one. A reader decodes by itself; this is for bytes that other ops see first,
-    and for a string feature that holds images.
+    string[n] → uint8[n, (h), (w), channels], ragged, since images may differ in size; `resize` or
+    a crop brings them to one. Readers decode images without this op. It is for bytes that other
+    ops see first, and for string features that hold images.
 
     Args:
         key: Path of the feature.
-        channels: Of the result: 3 (RGB); 1 (grey), where none is a JPEG in CMYK; or 4 (RGBA),
-            where all are PNG.
-    """
-    check_path("key", key)
-    if type(channels) is not int or channels not in (1, 3, 4):
-        raise ConfigError(f"channels is 1, 3 or 4; got {channels!r}. Write channels=3.")
+        channels: 3 (RGB); 1 (grey), if no image is a JPEG in CMYK; or 4 (RGBA), if all are PNG.
 
-    def fn(batch: Batch) -> dict[str, Any]:
-        encoded = _get_encoded("decode", batch, key)
-        images = map_rows(
+    Raises:
+        ConfigError: `channels` is not 1, 3 or 4, or `key` is not a path.
+        FeatureError: The feature is missing, or not one string an example.
+    """
+    if not is_integer(channels) or channels not in (1, 3, 4):
+        raise ConfigError(f"channels must be 1, 3 or 4; got {channels!r}. Write channels=3.")
+
+    def fn(encoded: tf.Tensor) -> tf.RaggedTensor:
+        return map_rows(
             lambda row: tf.RaggedTensor.from_tensor(_decode_any(row["encoded"], channels)),
             {"encoded": encoded},
             tf.RaggedTensorSpec([None, None, channels], tf.uint8, ragged_rank=1),
         )
-        return with_feature(batch, key, images)
 
-    return MapBatches(fn, encoded=(key,))
+    return map_feature(fn, key, get=_get_encoded, encoded=True)
 
 
+@op
 def decode_random_crop(
     size: int | tuple[int, int],
     area: tuple[float, float] = (0.08, 1.0),
@@ -66,21 +64,24 @@ def decode_random_crop(
 ) -> MapBatches:
     """Decode a random window of each image and resize it: the crop that Inception trained with.
 
-    string[n] → uint8[n, height, width, 3]. Of a JPEG the window alone is decoded; of any other
-    encoding the whole. The window is drawn by `tf.image.stateless_sample_distorted_bounding_box`;
-    where 100 draws find none that fits, it is the whole image. Resized bilinearly, and rounded.
-    From Szegedy et al., "Going Deeper with Convolutions", 2015.
+    string[n] → uint8[n, height, width, 3]. Only the window of a JPEG is decoded; other images are
+    decoded whole. The window is drawn by `tf.image.stateless_sample_distorted_bounding_box`; if 100
+    draws find none that fits, it is the whole image. Resized bilinearly and rounded. From Szegedy
+    et al., "Going Deeper with Convolutions", 2015.
 
     Args:
         size: Side in pixels, or (height, width).
-        area: Least and greatest share of the image that a window covers.
-        ratio: Least and greatest width / height of a window.
+        area: Smallest and largest share of the image that a window covers.
+        ratio: Smallest and largest width / height of a window.
         key: Path of the feature.
+
+    Raises:
+        ConfigError: `size`, `area`, `ratio` or `key` is not what it must be.
+        FeatureError: The feature is missing, or not one string an example.
     """
-    height, width = check_size(size)
+    sides = check_size(size)
     areas = check_range("area", area, most=1.0)
     ratios = check_range("ratio", ratio)
-    check_path("key", key)
 
     def window_of(image_size: tf.Tensor, row: Example) -> tf.Tensor:
         begin, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
@@ -94,33 +95,35 @@ def decode_random_crop(
         )
         return tf.concat([begin[:2], extent[:2]], 0)
 
-    def fn(batch: Batch, seeds: tf.Tensor) -> dict[str, Any]:
-        encoded = _get_encoded("decode_random_crop", batch, key)
-        rows = {"encoded": encoded, "seed": seeds}
-        return with_feature(batch, key, _decode_windows(rows, window_of, height, width))
+    def fn(encoded: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
+        return _decode_windows({"encoded": encoded, "seed": seeds}, window_of, sides)
 
-    return MapBatches(fn, random=True, encoded=(key,))
+    return map_feature(fn, key, get=_get_encoded, random=True, encoded=True)
 
 
+@op
 def decode_central_crop(
     size: int | tuple[int, int], resize: int | None = None, key: str = "image"
 ) -> MapBatches:
-    """Decode the central window of each image and resize it: the usual crop to evaluate with.
+    """Decode the central window of each image and resize it: the usual crop for evaluation.
 
-    string[n] → uint8[n, height, width, 3]: what `size` cuts from the middle of the image once it
-    is resized so that its shorter side is `resize`, in one step and without decoding the rest.
-    `decode_central_crop(224, resize=256)` is that of ImageNet. Resized bilinearly, and rounded.
+    string[n] → uint8[n, height, width, 3]: the middle of the image after its shorter side is
+    resized to `resize`, in one step and without decoding the rest. `decode_central_crop(224,
+    resize=256)` is the usual crop for ImageNet. Resized bilinearly and rounded.
 
     Args:
         size: Side in pixels, or (height, width).
-        resize: Shorter side of the image that `size` is cut from, no shorter than `size`. None:
+        resize: Shorter side of the image that `size` is cut from, not shorter than `size`. None:
             the largest window of that shape.
         key: Path of the feature.
+
+    Raises:
+        ConfigError: `size`, `resize` or `key` is not what it must be.
+        FeatureError: The feature is missing, or not one string an example.
     """
     height, width = check_size(size)
     longer = max(height, width)
-    shorter_side = None if resize is None else check_integer("resize", resize, longer, 2**16)
-    check_path("key", key)
+    shorter_side = None if resize is None else check_integer("resize", resize, longer, MAX_SIZE)
 
     def window_of(image_size: tf.Tensor, row: Example) -> tf.Tensor:
         sides = tf.cast(image_size, tf.float32)
@@ -132,42 +135,41 @@ def decode_central_crop(
         extent = tf.clip_by_value(extent, 1, image_size)
         return tf.concat([(image_size - extent) // 2, extent], 0)
 
-    def fn(batch: Batch) -> dict[str, Any]:
-        encoded = _get_encoded("decode_central_crop", batch, key)
-        rows = {"encoded": encoded}
-        return with_feature(batch, key, _decode_windows(rows, window_of, height, width))
+    def fn(encoded: tf.Tensor) -> tf.Tensor:
+        return _decode_windows({"encoded": encoded}, window_of, (height, width))
 
-    return MapBatches(fn, encoded=(key,))
+    return map_feature(fn, key, get=_get_encoded, encoded=True)
 
 
-def _get_encoded(op: str, batch: Batch, path: str) -> tf.Tensor:
-    if path not in feature_paths(batch):
+def _get_encoded(batch: Batch, path: str) -> tf.Tensor:
+    features = flatten(batch)
+    if path not in features:
         raise FeatureError(
-            f"{op} decodes a stored feature itself; the batch has none at {path!r} any more. Put "
-            f"{op} in front of what renames or drops it. {nearest_hint(path, feature_paths(batch))}"
+            f"An op that decodes a feature needs it under its stored path; there is none at "
+            f"{path!r}. Put the op in front of the one that renames or drops it. "
+            f"{nearest_hint(path, features)}"
         )
-    encoded = get_feature(op, batch, path)
+    encoded = features[path]
     if encoded.dtype != tf.string or encoded.shape.rank != 1:
         raise FeatureError(
-            f"{op} takes encoded images, one string each; {path!r} is {describe(encoded)}. "
-            f"Put no op in front that decodes it, or use resize or a crop instead of {op}."
+            f"Encoded images must be one string each; {path!r} is {describe(encoded)}. Leave out "
+            "the op in front that decodes it, or use resize or a crop instead of this op."
         )
     return encoded
 
 
-def _decode_windows(rows: Example, window_of: WindowOf, height: int, width: int) -> tf.Tensor:
+def _decode_windows(rows: Example, window_of: WindowOf, size: tuple[int, int]) -> tf.Tensor:
     """Return uint8[n, height, width, 3]: a window of each image, resized.
 
     Args:
-        rows: `encoded`, and what `window_of` needs.
-        window_of: Says which.
-        height: Of the result.
-        width: Of the result.
+        rows: The images as "encoded", and what `window_of` needs.
+        window_of: Chooses the window.
+        size: Height and width of the result.
     """
 
     def resized(image: tf.Tensor) -> tf.Tensor:
-        # No rounding needed before the cast, which cuts: values are 0 to 255.
-        return tf.cast(tf.image.resize(image, [height, width]) + 0.5, tf.uint8)
+        # + 0.5 rounds, since the cast cuts off and values are 0 to 255.
+        return tf.cast(tf.image.resize(image, size) + 0.5, tf.uint8)
 
     def decode_jpeg(row: Example) -> tf.Tensor:
         image_size = tf.io.extract_jpeg_shape(row["encoded"])[:2]
@@ -179,18 +181,18 @@ def _decode_windows(rows: Example, window_of: WindowOf, height: int, width: int)
         top, left, window_height, window_width = tf.unstack(window_of(tf.shape(image)[:2], row))
         return resized(image[top : top + window_height, left : left + window_width])
 
-    # A loop: in a graph with a copy for each row all decoded images are in memory at a time, which
-    # costs a sixth more CPU an image.
+    # A loop: with a copy of this graph for each row, all decoded images are in memory at once, and
+    # an image takes a sixth more CPU time.
     return tf.map_fn(
         lambda row: tf.cond(
             tf.io.is_jpeg(row["encoded"]), lambda: decode_jpeg(row), lambda: decode_other(row)
         ),
         rows,
-        fn_output_signature=tf.TensorSpec([height, width, 3], tf.uint8),
+        fn_output_signature=tf.TensorSpec([*size, 3], tf.uint8),
     )
 
 
 def _decode_any(encoded: tf.Tensor, channels: int) -> tf.Tensor:
-    """Return uint8[h, w, channels]; of an animation the first frame."""
+    """Return uint8[h, w, channels], the first frame of an animation."""
     image = tf.io.decode_image(encoded, channels, expand_animations=False)
     return tf.ensure_shape(image, [None, None, channels])

@@ -1,91 +1,94 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops on which features there are. A path such as `objects` stands for all features below it."""
+"""Ops that choose and rename features. A path such as `objects` means all features below it."""
 
 from typing import Any
 
-from tfjax_batches.errors import ConfigError, FeatureError, nearest_hint
-from tfjax_batches.preprocess.argument_checks import check_path
+from tfjax_batches.errors import ConfigError, FeatureError
+from tfjax_batches.features.paths import choose_paths, flatten
+from tfjax_batches.preprocess.argument_checks import check_path, check_paths
 from tfjax_batches.preprocess.ops.batch_features import (
     Batch,
     check_free,
-    feature_paths,
     get_feature,
     with_feature,
     without_features,
 )
+from tfjax_batches.preprocess.ops.table import op
 from tfjax_batches.preprocess.transforms import MapBatches
 
 
+@op
 def keep(*paths: str) -> MapBatches:
-    """Leave out all features but some; their values stay as they are.
+    """Leave out all features except these; their values do not change.
 
     Args:
-        *paths: Of what stays, at least one.
+        *paths: Paths of the features that stay, at least one.
+
+    Raises:
+        ConfigError: There is no path, or one is not a path.
+        FeatureError: The batch has no feature at a path.
     """
-    _check_paths("keep", paths)
+    _check_names(paths)
 
     def fn(batch: Batch) -> dict[str, Any]:
-        kept = _find("keep", batch, paths)
-        return without_features(batch, set(feature_paths(batch)) - kept)
+        return without_features(batch, set(flatten(batch)) - _find(batch, paths))
 
     return MapBatches(fn)
 
 
+@op
 def drop(*paths: str) -> MapBatches:
-    """Leave out some features; the values of the rest stay as they are.
+    """Leave out some features; the values of the others do not change.
 
     Args:
-        *paths: Of what goes, at least one.
+        *paths: Paths of the features that go, at least one.
+
+    Raises:
+        ConfigError: There is no path, or one is not a path.
+        FeatureError: The batch has no feature at a path, or none is left.
     """
-    _check_paths("drop", paths)
+    _check_names(paths)
 
     def fn(batch: Batch) -> dict[str, Any]:
-        gone = _find("drop", batch, paths)
-        if gone == set(feature_paths(batch)):
+        rest = without_features(batch, _find(batch, paths))
+        if not rest:
             raise FeatureError(
-                f"drop leaves something; {', '.join(map(repr, paths))} is all there is. "
-                "Name fewer features."
+                f"A batch must have a feature; {', '.join(map(repr, paths))} are all there are. "
+                "Drop fewer features."
             )
-        return without_features(batch, gone)
+        return rest
 
     return MapBatches(fn)
 
 
+@op
 def rename(old: str, new: str) -> MapBatches:
-    """Give a feature another path; its values stay as they are.
+    """Give a feature another path; its values do not change.
 
     Args:
-        old: Its path.
-        new: A path at which there is nothing.
+        old: The feature's path.
+        new: A path at which there is no feature.
+
+    Raises:
+        ConfigError: `old` or `new` is not a path.
+        FeatureError: There is no feature at `old`, or there is one at `new`.
     """
     check_path("old", old)
     check_path("new", new)
 
     def fn(batch: Batch) -> dict[str, Any]:
-        value = get_feature("rename", batch, old)
+        value = get_feature(batch, old)
         rest = without_features(batch, {old})
-        check_free("rename", rest, new)
+        check_free(rest, new)
         return with_feature(rest, new, value)
 
     return MapBatches(fn)
 
 
-def _check_paths(op: str, paths: tuple[str, ...]) -> None:
-    if not paths:
-        raise ConfigError(f"{op} names features; got none. Write {op}('image', 'label').")
-    for path in paths:
-        check_path("path", path)
+def _check_names(paths: tuple[str, ...]) -> None:
+    if not check_paths("paths", paths):
+        raise ConfigError("paths must name a feature; got (). Write 'image', 'label'.")
 
 
-def _find(op: str, batch: Batch, names: tuple[str, ...]) -> set[str]:
-    """Return the paths of the features that names stand for."""
-    known = feature_paths(batch)
-    found: set[str] = set()
-    for name in names:
-        below = {path for path in known if path == name or path.startswith(f"{name}/")}
-        if not below:
-            raise FeatureError(
-                f"{op} names features; the batch has none at {name!r}. {nearest_hint(name, known)}"
-            )
-        found |= below
-    return found
+def _find(batch: Batch, names: tuple[str, ...]) -> set[str]:
+    return set(choose_paths(flatten(batch), names, "The features must be in the batch"))

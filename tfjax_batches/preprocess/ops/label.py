@@ -7,74 +7,90 @@ import tensorflow as tf
 
 from tfjax_batches.errors import ConfigError, FeatureError
 from tfjax_batches.preprocess.argument_checks import check_integer, check_number, check_path
-from tfjax_batches.preprocess.ops.batch_features import Batch, describe, get_feature, with_feature
+from tfjax_batches.preprocess.ops.batch_features import (
+    Batch,
+    Value,
+    describe,
+    get_feature,
+    map_feature,
+    with_feature,
+)
+from tfjax_batches.preprocess.ops.table import op
 from tfjax_batches.preprocess.random_numbers import beta
 from tfjax_batches.preprocess.transforms import MapBatches
 
 
+@op
 def one_hot(num_classes: int, key: str = "label") -> MapBatches:
-    """Turn labels into vectors with a one at the label's place.
+    """Turn labels into vectors with a one at the label's index.
 
-    integer [n, ...] → float32 [n, ..., num_classes]. A label of -1, which TFDS gives where there
-    is none, becomes zeros; any other that is no class is an error when it is read.
+    integer [n, ...] → float32 [n, ..., num_classes]. A label of -1, which TFDS uses for a missing
+    label, becomes zeros; any other label without a class is an error when the example is read.
 
     Args:
-        num_classes: Length of the vectors.
+        num_classes: Length of the vectors, at least 1.
         key: Path of the labels.
+
+    Raises:
+        ConfigError: `num_classes` is not such an integer, or `key` is not a path.
+        FeatureError: The feature is missing, is not integers, or is ragged.
     """
     check_integer("num_classes", num_classes, 1)
-    check_path("key", key)
 
-    def fn(batch: Batch) -> dict[str, Any]:
-        labels = get_feature("one_hot", batch, key)
+    def fn(labels: Value) -> tf.Tensor:
         if isinstance(labels, tf.RaggedTensor) or not labels.dtype.is_integer:
             raise FeatureError(
-                f"one_hot takes integer labels [n, ...]; {key!r} is {describe(labels)}. "
+                f"Labels must be integers [n, ...]; {key!r} is {describe(labels)}. "
                 "Name the labels with key."
             )
         labels = tf.cast(labels, tf.int64)
         tf.debugging.assert_equal(
             tf.reduce_all((labels >= -1) & (labels < num_classes)),
             True,
-            f"one_hot takes labels below num_classes={num_classes}; some of {key!r} are not. "
+            f"Labels must be below num_classes={num_classes}; some of {key!r} are not. "
             "Raise num_classes.",
         )
-        return with_feature(batch, key, tf.one_hot(labels, num_classes))
+        return tf.one_hot(labels, num_classes)
 
-    return MapBatches(fn)
+    return map_feature(fn, key)
 
 
+@op
 def mixup(alpha: float, key: str = "image", label: str = "label") -> MapBatches:
-    """Mix rows 2i and 2i + 1 of the batch: images, and labels in the same measure.
+    """Mix rows 2i and 2i + 1 of the batch: the images, and the labels in the same proportion.
 
     float images [n, ...] and float labels [n, classes] → the same. Each row keeps a share `s` of
-    itself and takes `1 - s` of the other; `s` is drawn for each row from Beta(alpha, alpha). A
-    process holds both rows of a pair, so no data moves. From Zhang et al., "mixup: Beyond
-    Empirical Risk Minimization", 2018, who draw once for a batch and pair at random: rows that are
-    shuffled are paired at random too. A row whose other is padding stays as it is.
+    itself and takes `1 - s` of the other row; `s` is drawn for each row from Beta(alpha, alpha).
+    Both rows of a pair are on one process, so no data moves. From Zhang et al., "mixup: Beyond
+    Empirical Risk Minimization", 2018, who draw one `s` for a batch and pair at random; with
+    shuffling, pairs are random here too. A row that is paired with padding does not change.
 
     Args:
-        alpha: Of the distribution; near 0: hardly mixed, 1: any share as likely.
+        alpha: Of the distribution, above 0. Near 0: hardly mixed; 1: all shares equally likely.
         key: Path of the images.
-        label: Path of the labels, made by `one_hot`.
+        label: Path of the labels, as vectors (see `one_hot`).
+
+    Raises:
+        ConfigError: `alpha` is not above 0, or `key` and `label` are not two paths.
+        FeatureError: A feature is missing, is not floats, or is ragged.
     """
     check_number("alpha", alpha, above=0)
     check_path("key", key)
     check_path("label", label)
     if key == label:
         raise ConfigError(
-            f"mixup mixes images and their labels, two features; key and label are both {key!r}. "
+            f"key and label must be two features; got {key!r} for both. "
             "Write key='image', label='label'."
         )
 
     def fn(batch: Batch, seeds: tf.Tensor) -> dict[str, Any]:
         share = _keep_from_padding(beta(seeds, alpha), seeds)
-        for path, mend in ((key, "value_range or normalize"), (label, "one_hot")):
-            value = get_feature("mixup", batch, path)
+        for path, maker in ((key, "value_range or normalize"), (label, "one_hot")):
+            value = get_feature(batch, path)
             if isinstance(value, tf.RaggedTensor) or not value.dtype.is_floating:
                 raise FeatureError(
-                    f"mixup mixes floats [n, ...]; {path!r} is {describe(value)}. "
-                    f"Put {mend} in front."
+                    f"Features to mix must be floats [n, ...]; {path!r} is {describe(value)}. "
+                    f"Put {maker} in front."
                 )
             batch = with_feature(batch, path, _mix_pairs(value, share))
         return dict(batch)
@@ -83,14 +99,14 @@ def mixup(alpha: float, key: str = "image", label: str = "label") -> MapBatches:
 
 
 def _keep_from_padding(share: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
-    """Return the share, 1 where the other row of the pair is padding: its seed is zeros."""
+    """Return the share, or 1 if the other row of the pair is padding: its seed is zeros."""
     is_real = tf.reduce_any(seeds != 0, axis=1)
     other_is_real = tf.reshape(tf.reverse(tf.reshape(is_real, [-1, 2]), [1]), [-1])
     return tf.where(other_is_real, share, 1.0)
 
 
 def _mix_pairs(value: tf.Tensor, share: tf.Tensor) -> tf.Tensor:
-    """Return `share` of each row and the rest of the other row of its pair."""
+    """Return `share` of each row plus the rest of the other row of its pair."""
     flat = tf.reshape(value, [tf.shape(value)[0], -1])
     pairs = tf.reshape(flat, [-1, 2, tf.shape(flat)[1]])
     others = tf.reshape(tf.reverse(pairs, [1]), tf.shape(flat))

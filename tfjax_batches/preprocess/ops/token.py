@@ -20,17 +20,20 @@ from tfjax_batches.preprocess.ops.batch_features import (
     check_numeric,
     describe,
     get_feature,
+    map_feature,
     with_feature,
     without_features,
 )
+from tfjax_batches.preprocess.ops.table import op
 from tfjax_batches.preprocess.transforms import MapBatches
 
-_BYTE_OFFSET = 3  # of ByT5: behind pad, end of text, unknown
+_BYTE_OFFSET = 3  # of ByT5: after pad, end of text, unknown
 _END_OF_TEXT = 1
 
 
+@op
 def byte_tokens(key: str = "text", to: str = "tokens", eos: bool = True) -> MapBatches:
-    """Turn texts into tokens, one for each byte of their UTF-8, as ByT5 has them.
+    """Turn texts into tokens, one for each byte of their UTF-8, as ByT5 does.
 
     string[n] → int32[n, (bytes)], ragged: byte + 3, since 0 is padding, 1 the end of a text and 2
     unknown; 259 tokens in all. From Xue et al., "ByT5: Towards a Token-Free Future with
@@ -38,18 +41,22 @@ def byte_tokens(key: str = "text", to: str = "tokens", eos: bool = True) -> MapB
 
     Args:
         key: Path of the texts, which are left out of the result.
-        to: Path of the tokens, at which there is nothing but the texts.
-        eos: Put a 1 behind each text.
+        to: Path of the tokens; no feature except the texts may be there.
+        eos: Whether to put a 1 after each text.
+
+    Raises:
+        ConfigError: `key` or `to` is not a path, or `eos` is not a bool.
+        FeatureError: The texts are missing or not one string an example, or `to` is taken.
     """
     check_path("key", key)
     check_path("to", to)
     check_flag("eos", eos)
 
     def fn(batch: Batch) -> dict[str, Any]:
-        texts = get_feature("byte_tokens", batch, key)
+        texts = get_feature(batch, key)
         if texts.dtype != tf.string or texts.shape.rank != 1:
             raise FeatureError(
-                f"byte_tokens takes one string an example; {key!r} is {describe(texts)}. "
+                f"Texts must be one string an example; {key!r} is {describe(texts)}. "
                 "Name the texts with key."
             )
         joined = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
@@ -59,117 +66,122 @@ def byte_tokens(key: str = "text", to: str = "tokens", eos: bool = True) -> MapB
         if eos:
             tokens = tf.concat([tokens, tf.fill([tf.shape(texts)[0], 1], _END_OF_TEXT)], axis=1)
         rest = without_features(batch, {key})
-        check_free("byte_tokens", rest, to)
+        check_free(rest, to)
         return with_feature(rest, to, tokens)
 
     return MapBatches(fn)
 
 
+@op
 def truncate(length: int, key: str = "tokens") -> MapBatches:
-    """Cut what is longer to `length`.
+    """Cut sequences that are longer than `length`.
 
-    [n, (l), ...], ragged, or [n, l, ...] → the same, with no `l` above `length`.
+    [n, (l), ...], ragged, or [n, l, ...] → the same, with `l` at most `length`.
 
     Args:
-        length: Elements that are left, at least 1.
+        length: Largest number of elements, at least 1.
         key: Path of the feature.
+
+    Raises:
+        ConfigError: `length` is not such an integer, or `key` is not a path.
+        FeatureError: The feature is missing or not sequences.
     """
     check_integer("length", length, 1)
-    check_path("key", key)
-
-    def fn(batch: Batch) -> dict[str, Any]:
-        value = _get_sequences("truncate", batch, key)
-        return with_feature(batch, key, value[:, :length])
-
-    return MapBatches(fn)
+    return map_feature(lambda value: value[:, :length], key, get=_get_sequences)
 
 
+@op
 def pad(length: int, value: float = 0, key: str = "tokens") -> MapBatches:
     """Bring sequences to one length: fill short ones at their end, cut long ones.
 
     [n, (l), ...], ragged, or [n, l, ...] → [n, length, ...] of the same dtype.
 
     Args:
-        length: Elements of each, at least 1.
-        value: What is filled with; one that the feature's dtype holds.
+        length: Elements of each sequence, at least 1.
+        value: What fills the end; the feature's dtype must be able to hold it.
         key: Path of the feature.
+
+    Raises:
+        ConfigError: `length` or `value` is not such a number, or `key` is not a path.
+        FeatureError: The feature is missing, not sequences of numbers, has another dim that
+            varies, or cannot hold `value`.
     """
     check_integer("length", length, 1)
     check_number("value", value)
-    check_path("key", key)
 
-    def fn(batch: Batch) -> dict[str, Any]:
-        values = _get_sequences("pad", batch, key)
-        check_numeric("pad", key, values)
-        element = as_element("pad", "value", value, key, values)
+    def fn(values: Value) -> tf.Tensor:
+        check_numeric(key, values)
+        element = as_element("value", value, key, values)
         sizes = values.shape[2:].as_list()
         if None in sizes:
             raise FeatureError(
-                f"pad makes one dim dense, where no other varies; {key!r} is {describe(values)}. "
+                f"Only the first dim of an example may vary; {key!r} is {describe(values)}. "
                 "Leave it on the host with keep_on_host, or leave it out."
             )
         if not isinstance(values, tf.RaggedTensor):
             values = tf.RaggedTensor.from_tensor(values)
-        dense = values.to_tensor(
+        return values.to_tensor(
             tf.constant(element, values.dtype), shape=[values.shape[0], length, *sizes]
         )
-        return with_feature(batch, key, dense)
 
-    return MapBatches(fn)
+    return map_feature(fn, key, get=_get_sequences)
 
 
+@op
 def tokens_shift(key: str = "tokens", bos: int = 0, pad: int = 0) -> MapBatches:
     """Make inputs and targets of a language model, which predicts each token from those before.
 
-    int[n, l] → `inputs` int[n, l], the tokens moved one place to the right behind `bos`;
-    `targets` int[n, l], the tokens; `weights` float32[n, l], 1 where the target is not `pad` and
-    0 where it is. T5 and ByT5 use 0 for both, as the decoder's start and as padding. The three
-    take the place of `key`, in the same dict, which has no other feature of these names.
+    int[n, l] → `inputs` int[n, l], the tokens moved one to the right after `bos`; `targets`
+    int[n, l], the tokens; `weights` float32[n, l], 0 where the target is `pad` and 1 elsewhere. T5
+    and ByT5 use 0 for both, as the decoder's start and as padding. The three replace `key`, in the
+    same dict, where no other feature may have these names.
 
     Args:
         key: Path of the tokens.
-        bos: Token that the inputs begin with; it and `pad` are ones that the tokens' dtype holds.
-        pad: Token that fills short texts.
+        bos: Token that the inputs begin with; the tokens' dtype must be able to hold it.
+        pad: Token that fills short texts; the tokens' dtype must be able to hold it.
+
+    Raises:
+        ConfigError: `key` is not a path, or `bos` or `pad` is not an integer of at least 0.
+        FeatureError: The feature is missing, not integers [n, l], cannot hold `bos` or `pad`, or
+            one of the three names is taken.
     """
     check_path("key", key)
     check_integer("bos", bos, 0)
     check_integer("pad", pad, 0)
     above = key.rpartition("/")[0]
-    names = {name: f"{above}/{name}".lstrip("/") for name in ("inputs", "targets", "weights")}
 
     def fn(batch: Batch) -> dict[str, Any]:
-        tokens = get_feature("tokens_shift", batch, key)
-        if (
-            isinstance(tokens, tf.RaggedTensor)
-            or tokens.shape.rank != 2
-            or not tokens.dtype.is_integer
-        ):
-            mend = (
-                "Put pad in front."
-                if isinstance(tokens, tf.RaggedTensor)
-                else "Name the tokens with key."
-            )
+        tokens = get_feature(batch, key)
+        is_ragged = isinstance(tokens, tf.RaggedTensor)
+        if is_ragged or tokens.shape.rank != 2 or not tokens.dtype.is_integer:
+            fix = "Put pad in front." if is_ragged else "Name the tokens with key."
             raise FeatureError(
-                f"tokens_shift takes integer tokens [n, l]; {key!r} is {describe(tokens)}. {mend}"
+                f"Tokens must be integers [n, l]; {key!r} is {describe(tokens)}. {fix}"
             )
-        first = as_element("tokens_shift", "bos", bos, key, tokens)
-        filler = as_element("tokens_shift", "pad", pad, key, tokens)
+        first = as_element("bos", bos, key, tokens)
+        filler = as_element("pad", pad, key, tokens)
         shifted = tf.pad(tokens[:, :-1], [[0, 0], [1, 0]], constant_values=first)
+        made = {
+            "inputs": tf.ensure_shape(shifted, tokens.shape),
+            "targets": tokens,
+            "weights": tf.cast(tokens != filler, tf.float32),
+        }
         result = without_features(batch, {key})
-        for new in names.values():
-            check_free("tokens_shift", result, new)
-        result = with_feature(result, names["inputs"], tf.ensure_shape(shifted, tokens.shape))
-        result = with_feature(result, names["targets"], tokens)
-        return with_feature(result, names["weights"], tf.cast(tokens != filler, tf.float32))
+        for name, value in made.items():
+            path = f"{above}/{name}".lstrip("/")
+            check_free(result, path)
+            result = with_feature(result, path, value)
+        return result
 
     return MapBatches(fn)
 
 
-def _get_sequences(op: str, batch: Batch, path: str) -> Value:
-    value = get_feature(op, batch, path)
+def _get_sequences(batch: Batch, path: str) -> Value:
+    value = get_feature(batch, path)
     if value.shape.rank < 2:
         raise FeatureError(
-            f"{op} takes sequences [n, l, ...]; {path!r} is {describe(value)}. "
+            f"Sequences must be [n, l, ...]; {path!r} is {describe(value)}. "
             "Put byte_tokens in front of texts, or name another feature with key."
         )
     return value

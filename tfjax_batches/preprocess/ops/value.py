@@ -1,30 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops on values, element by element: their range and dtype.
+"""Ops on values, element by element: their range and dtype. Features may be dense or ragged.
 
-Dense or ragged. Where there is a choice, leave them to the device: they make four bytes of one,
-which then travel.
+Where the device can do the same, let it: these ops turn one byte into four, which then travel.
 """
-
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tfjax_batches.errors import ConfigError, FeatureError
-from tfjax_batches.preprocess.argument_checks import check_number, check_numbers, check_path
+from tfjax_batches.preprocess.argument_checks import check_number, check_numbers
 from tfjax_batches.preprocess.ops.batch_features import (
-    Batch,
-    check_numeric,
+    Value,
     describe,
-    get_feature,
-    get_images,
+    get_images_of_any_size,
+    get_numbers,
+    map_feature,
     map_values,
-    with_feature,
 )
+from tfjax_batches.preprocess.ops.table import op
 from tfjax_batches.preprocess.transforms import MapBatches
 
-_LEVELS = {tf.uint8: 255.0, tf.uint16: 65535.0, tf.int32: 255.0, tf.int64: 255.0}
-"""dtype of images → their greatest value. TFDS has 16-bit PNGs, and 8-bit values as integers."""
+_GREATEST = {tf.uint8: 255.0, tf.uint16: 65535.0, tf.int32: 255.0, tf.int64: 255.0}
+"""Greatest value of images by dtype. TFDS has 16-bit PNGs, and 8-bit values as integers."""
 
 _CAST_DTYPES = (
     "bfloat16",
@@ -42,6 +39,7 @@ _CAST_DTYPES = (
 )
 
 
+@op
 def value_range(lo: float, hi: float, key: str = "image") -> MapBatches:
     """Map integer values linearly from 0 … 255 to `lo` … `hi`.
 
@@ -52,97 +50,107 @@ def value_range(lo: float, hi: float, key: str = "image") -> MapBatches:
         lo: What 0 becomes.
         hi: What the greatest value becomes.
         key: Path of the feature.
+
+    Raises:
+        ConfigError: `lo` or `hi` is not a finite number, or `key` is not a path.
+        FeatureError: The feature is missing or has another dtype.
     """
     low, high = check_number("lo", lo), check_number("hi", hi)
-    check_path("key", key)
 
-    def fn(batch: Batch) -> dict[str, Any]:
-        value = get_feature("value_range", batch, key)
-        levels = _levels("value_range", key, value)
-        scale = (high - low) / levels
-        mapped = map_values(value, lambda flat: tf.cast(flat, tf.float32) * scale + low)
-        return with_feature(batch, key, mapped)
+    def fn(value: Value) -> Value:
+        if value.dtype not in _GREATEST:
+            known = ", ".join(dtype.name for dtype in _GREATEST)
+            raise FeatureError(
+                f"The feature must be {known}; {key!r} is {describe(value)}. "
+                "Put value_range in front of the op that changes the dtype."
+            )
+        scale = (high - low) / _GREATEST[value.dtype]
+        return map_values(value, lambda flat: tf.cast(flat, tf.float32) * scale + low)
 
-    return MapBatches(fn)
+    return map_feature(fn, key, get=get_numbers)
 
 
+@op
 def normalize(
-    mean: float | tuple[float, ...], std: float | tuple[float, ...], key: str = "image"
+    mean: float | tuple[float, ...],
+    std: float | tuple[float, ...],
+    key: str = "image",
+    scale: float | None = None,
 ) -> MapBatches:
     """Subtract a mean and divide by a standard deviation, by channel.
 
-    [n, h, w, c], dense or ragged → float32 [n, h, w, c].
-
-    Integer images (uint8: 0 … 255) may have `mean` and `std` in their own unit, or in that of
-    images of 0 … 1: they are of 0 … 1 where none of these numbers is above 1, and such images
-    become `(image / 255 - mean) / std`. So both ways to write ImageNet's are right:
+    [n, h, w, c], dense or ragged → float32 [n, h, w, c]: `(image / scale - mean) / std`. Both
+    ways to write ImageNet's mean and deviation give the same:
 
         normalize((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
-        normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-
-    Float images become `(image - mean) / std`: there both are in the images' own unit.
+        normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225), scale=255)
 
     Args:
-        mean: One number, or one of each channel.
-        std: Likewise, each above 0.
+        mean: One number, or one for each channel, in the unit of the image after `scale`.
+        std: The same, each above 0.
         key: Path of the images.
+        scale: What images are divided by first, above 0. None: 1; integer images for which `mean`
+            and `std` are all at most 1 need it, since these are then of images of 0 … 1.
+
+    Raises:
+        ConfigError: `mean` or `std` is not made of numbers, `std` or `scale` is not above 0, or
+            `key` is not a path.
+        FeatureError: The feature is missing, is not images of as many channels, or `scale` is
+            needed and not given.
     """
     means, stds = check_numbers("mean", mean), check_numbers("std", std)
-    check_path("key", key)
+    unit = 1.0 if scale is None else check_number("scale", scale, above=0)
     if min(stds) <= 0:
-        raise ConfigError(f"std is above 0; got {std!r}. Write that of the data.")
+        raise ConfigError(f"std must be above 0; got {std!r}. Write the deviation of the data.")
 
-    def fn(batch: Batch) -> dict[str, Any]:
-        images = get_images("normalize", batch, key, ragged=True)
+    def fn(images: Value) -> Value:
         channels = images.shape[3]
         if not {len(means), len(stds)} <= {1, channels}:
             raise FeatureError(
-                f"normalize takes one mean and std, or one of each channel; {key!r} is "
-                f"{describe(images)}, mean has {len(means)} and std {len(stds)}. "
+                "mean and std must have one number, or one for each channel; "
+                f"{key!r} is {describe(images)}, mean has {len(means)} and std {len(stds)}. "
                 "Give as many as channels."
             )
-        unit = 1.0
-        if images.dtype.is_integer and max(*means, *stds) <= 1:
-            unit = _levels("normalize", key, images)
+        if scale is None and images.dtype.is_integer and max(*means, *stds) <= 1:
+            raise FeatureError(
+                f"mean and std must be in the unit of the images; {key!r} is {describe(images)}, "
+                f"mean={mean!r} and std={std!r} are of images of 0 to 1. Write scale=255 to divide "
+                "by that first, or scale=1 if the images are as small."
+            )
         scales = [1 / (unit * number) for number in _repeat(stds, channels)]
         shifts = [
             -m / s for m, s in zip(_repeat(means, channels), _repeat(stds, channels), strict=True)
         ]
-        return with_feature(
-            batch, key, map_values(images, lambda flat: _scale_channels(flat, scales, shifts))
-        )
+        return map_values(images, lambda flat: _scale_channels(flat, scales, shifts))
 
-    return MapBatches(fn)
+    return map_feature(fn, key, get=get_images_of_any_size)
 
 
+@op
 def cast(dtype: str, key: str = "image") -> MapBatches:
-    """Convert the numbers of a feature to another dtype, never wrapping around.
+    """Convert the numbers of a feature to another dtype, without wrapping around.
 
-    [n, ...], dense or ragged → the same shape. Floats are rounded to integers, and those beyond
-    the range of these become its ends; beyond the range of narrower floats they become infinite.
-    Integers that a narrower integer dtype cannot hold are an error when they are read.
+    [n, ...], dense or ragged → the same shape. Floats are rounded to integers and clipped to their
+    range; floats beyond the range of a narrower float become infinite. An integer that a narrower
+    integer dtype cannot hold is an error when the example is read.
 
     Args:
-        dtype: Name of the new one, such as `float32`.
+        dtype: Name of the new dtype, such as `float32`.
         key: Path of the feature.
+
+    Raises:
+        ConfigError: `dtype` is not the name of a dtype of numbers, or `key` is not a path.
+        FeatureError: The feature is missing or holds strings.
     """
     if dtype not in _CAST_DTYPES:
         raise ConfigError(
-            f"dtype is one of {', '.join(_CAST_DTYPES)}; got {dtype!r}. Write 'float32'."
+            f"dtype must be one of {', '.join(_CAST_DTYPES)}; got {dtype!r}. Write 'float32'."
         )
-    check_path("key", key)
     new = tf.as_dtype(dtype)
 
     def convert(flat: tf.Tensor) -> tf.Tensor:
         if flat.dtype.is_floating and new.is_integer:
-            rounded = tf.round(flat)
-            # The greatest integer may be no float: saturate_cast ends at the last float below it.
-            with np.errstate(over="ignore"):
-                low, high = np.array([new.min, new.max]).astype(flat.dtype.as_numpy_dtype)
-            ends = tf.where(
-                rounded >= high, tf.constant(new.max, new), tf.saturate_cast(rounded, new)
-            )
-            return tf.where(rounded <= low, tf.constant(new.min, new), ends)
+            return _round_to(new, flat)
         converted = tf.cast(flat, new)
         if flat.dtype.is_integer and new.is_integer and not _holds(new, flat.dtype):
             same = tf.reduce_all(
@@ -151,33 +159,25 @@ def cast(dtype: str, key: str = "image") -> MapBatches:
             tf.debugging.assert_equal(
                 same,
                 True,
-                f"cast keeps integers as they are; {dtype} cannot hold some of {key!r}. "
-                "Cast to a wider dtype.",
+                f"{dtype} cannot hold some integers of {key!r}. Cast to a wider dtype.",
             )
         return converted
 
-    def fn(batch: Batch) -> dict[str, Any]:
-        value = get_feature("cast", batch, key)
-        check_numeric("cast", key, value)
-        return with_feature(batch, key, map_values(value, convert))
+    return map_feature(lambda value: map_values(value, convert), key, get=get_numbers)
 
-    return MapBatches(fn)
+
+def _round_to(new: tf.DType, floats: tf.Tensor) -> tf.Tensor:
+    """Return floats rounded to integers of a dtype, clipped to its range."""
+    rounded = tf.round(floats)
+    # The greatest integer may not be a float: saturate_cast stops at the last float below it.
+    with np.errstate(over="ignore"):
+        low, high = np.array([new.min, new.max]).astype(floats.dtype.as_numpy_dtype)
+    clipped = tf.where(rounded >= high, tf.constant(new.max, new), tf.saturate_cast(rounded, new))
+    return tf.where(rounded <= low, tf.constant(new.min, new), clipped)
 
 
 def _holds(wide: tf.DType, narrow: tf.DType) -> bool:
     return bool(wide.min <= narrow.min and narrow.max <= wide.max)
-
-
-def _levels(op: str, path: str, value: Any) -> float:
-    """Return the greatest value of integer images."""
-    check_numeric(op, path, value)
-    if value.dtype not in _LEVELS:
-        known = ", ".join(dtype.name for dtype in _LEVELS)
-        raise FeatureError(
-            f"{op} maps integer images, of {known}; {path!r} is {describe(value)}. "
-            f"Put {op} in front of what makes it so."
-        )
-    return _LEVELS[value.dtype]
 
 
 def _repeat(numbers: tuple[float, ...], count: int) -> tuple[float, ...]:

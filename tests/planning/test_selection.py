@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The laws of plans hold over the examples that a filter selects."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tfjax_batches as tjb
+from tests.strategies import layouts, plans
+from tfjax_batches.planning.plan import PADDING, BatchPlan
+from tfjax_batches.planning.policies import Remainder, Shuffle
+from tfjax_batches.planning.selection import Selection, digest_ids
+
+
+def selection_of(ids: list[int], num_in_split: int) -> Selection:
+    found = np.array(ids, np.int64)
+    return Selection(name="x", ids=found, num_in_split=num_in_split, digest=digest_ids(found))
+
+
+@given(plans(max_examples=12), st.data())
+def test_laws_hold_over_selected_examples(plan: BatchPlan, data: st.DataObject) -> None:
+    ids = data.draw(
+        st.lists(
+            st.integers(0, 60), min_size=plan.num_examples, max_size=plan.num_examples, unique=True
+        ).map(sorted)
+    )
+    layout = data.draw(layouts(plan.global_batch_size))
+    selected = plan.keeping(selection_of(ids, 61))
+    # Counts and steps are those of a split of that many examples; each row holds another id.
+    assert (selected.num_steps, selected.num_examples) == (plan.num_steps, len(ids))
+    for step in range(selected.num_steps or 0):
+        whole = plan.plan_rows(step, np.arange(plan.global_batch_size))
+        expected = [ids[place] if place != PADDING else PADDING for place in whole.examples]
+        assert selected.examples_before(step) == plan.examples_before(step)
+        for process_index in range(layout.process_count):
+            rows = layout.rows(process_index)
+            part = selected.plan_rows(step, rows)
+            np.testing.assert_array_equal(part.examples, np.array(expected)[rows])
+            np.testing.assert_array_equal(part.mask, part.examples != PADDING)
+            np.testing.assert_array_equal(part.epochs, whole.epochs[rows])
+
+
+def test_plans_are_equal_if_name_and_ids_of_selections_are() -> None:
+    plan = BatchPlan(
+        num_examples=9,
+        global_batch_size=2,
+        shuffle=Shuffle.NONE,
+        seed=0,
+        num_epochs=1,
+        remainder=Remainder.PAD,
+    )
+    assert plan.keeping(selection_of([1, 4], 9)) == plan.keeping(selection_of([1, 4], 9))
+    assert plan.keeping(selection_of([1, 4], 9)) != plan.keeping(selection_of([1, 5], 9))
+    with pytest.raises(tjb.ConfigError, match=r"2 of 9 examples \(kept by x\) over num_epochs=1"):
+        BatchPlan(
+            num_examples=2,
+            global_batch_size=4,
+            shuffle=Shuffle.NONE,
+            seed=0,
+            num_epochs=1,
+            remainder=Remainder.CARRY,
+            kept=selection_of([1, 4], 9),
+        )

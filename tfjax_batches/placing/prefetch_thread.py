@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The thread of the double buffer, which reads and places batches, and how it ends.
+
+The thread is a daemon, because at exit the interpreter joins all other threads before it runs
+`atexit` handlers. But a daemon that runs C++ code when the interpreter goes away is killed there,
+which aborts or hangs the process. So an `atexit` handler ends it in time: it is registered after
+those of JAX and TensorFlow and therefore runs before them. The thread itself drops the source as it
+ends, and with it the threads of tf.data, which call into Python too.
+"""
+
+import atexit
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+from absl import logging
+
+from tfjax_batches.errors import IteratorClosedError
+from tfjax_batches.placing.buffer import Buffer
+from tfjax_batches.placing.stats import Phase, Progress
+from tfjax_batches.placing.watchdog import Watchdog
+
+H = TypeVar("H")
+B = TypeVar("B")
+
+# `close` returns within two seconds, whatever the source does.
+_JOIN_SECONDS = 1.5
+_THREAD_NAME = "tfjax_batches-prefetch"
+
+
+class Producer(Generic[H, B]):
+    """Fills a buffer with placed batches, in a thread or when `produce_one` is called.
+
+    It holds no reference to the `Prefetcher`, which could not be garbage-collected otherwise.
+
+    Args:
+        source: Iterator of host batches, dropped at the end.
+        place: Turns a host batch into a batch on the devices.
+        get_state: Returns the state after the batch that was read last.
+        cancel: Makes a `next(source)` in progress return.
+        buffer: Receives the batches, and the error or the end after them.
+        progress: Records what this is doing.
+        in_thread: Whether to start a thread.
+        stall_seconds: Period of the warnings while the consumer waits. None: no warnings.
+
+    Attributes:
+        thread: The thread; None without one.
+    """
+
+    def __init__(
+        self,
+        source: Iterator[H],
+        place: Callable[[H], B],
+        get_state: Callable[[], Any],
+        cancel: Callable[[], None],
+        buffer: Buffer[B],
+        progress: Progress,
+        *,
+        in_thread: bool,
+        stall_seconds: float | None,
+    ) -> None:
+        self.thread: threading.Thread | None = None
+        self._watchdog: Watchdog | None = None
+        self._source: Iterator[H] | None = source
+        self._place = place
+        self._get_state = get_state
+        self._cancel = cancel
+        self._buffer = buffer
+        self._progress = progress
+        if stall_seconds is not None:
+            self._watchdog = Watchdog(
+                stall_seconds,
+                lambda: progress.waiting_since,
+                lambda seconds: _log_stall(progress, seconds),
+            )
+        if in_thread:
+            self.thread = threading.Thread(target=self._run, name=_THREAD_NAME, daemon=True)
+        atexit.register(self.end)
+        if self.thread is not None:
+            self.thread.start()
+
+    def produce_one(self) -> bool:
+        """Read and place the next batch; return False when there is none or none is wanted."""
+        # No local may name the source: the traceback of an error would keep it alive.
+        if self._source is None:
+            return False
+        try:
+            with self._progress.timed(Phase.READ):
+                host_batch = next(self._source)
+                state = self._get_state()
+            # Read before there is room, so that the copy to the device starts as soon as there is.
+            with self._progress.timed(Phase.FULL):
+                wanted = self.thread is None or self._buffer.wait_for_room()
+            if wanted:
+                with self._progress.timed(Phase.PLACE):
+                    self._buffer.put(self._place(host_batch), state)
+                return True
+        # Without a thread, Ctrl-C interrupts this call. The batch may be half made, and going on
+        # would skip it silently.
+        except KeyboardInterrupt:
+            self._buffer.fail(
+                IteratorClosedError(
+                    "An iterator gives batches until it is closed; this one was interrupted while "
+                    "it made a batch. Call batches.set_state(batches.get_state()) to continue with "
+                    "that batch."
+                )
+            )
+            self._drop_source()
+            raise
+        # The consumer gets every other error, at the place of the batch.
+        except BaseException as error:
+            self._buffer.fail(error)
+        self._drop_source()
+        return False
+
+    def request_stop(self) -> None:
+        """End soon, without waiting: a finalizer may run in any thread, holding any lock."""
+        self._buffer.shut()
+        if self.thread is None:
+            self._drop_source()
+
+    def end(self) -> None:
+        """End, and wait up to 1.5 seconds for the thread; log a warning if it needs longer."""
+        self._buffer.shut()
+        self._cancel()
+        if self._watchdog is not None:
+            self._watchdog.end()
+        thread = self.thread or self._start_dropping()
+        if thread is None or not thread.is_alive() or thread is threading.current_thread():
+            return
+        thread.join(_JOIN_SECONDS)
+        if thread.is_alive():
+            logging.warning(
+                "tfjax_batches: an iterator was closed while its source was busy (phase %r), and "
+                "its thread has not ended in %.1f s; it ends when the source returns.",
+                self._progress.phase.value,
+                _JOIN_SECONDS,
+            )
+
+    def _run(self) -> None:
+        while self.produce_one():
+            pass
+
+    def _start_dropping(self) -> threading.Thread | None:
+        """Drop the source of a synchronous iterator in a thread, because that may take long."""
+        if self._source is None:
+            return None
+        thread = threading.Thread(target=self._drop_source, name=_THREAD_NAME, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # some versions of Python start no thread at exit
+            self._drop_source()
+        return thread
+
+    def _drop_source(self) -> None:
+        if self._source is None:
+            return  # also at interpreter shutdown, when the names below may be gone
+        # For tf.data this waits until none of its threads runs Python code.
+        self._source, self._get_state, self._cancel = None, do_nothing, do_nothing
+        if self._watchdog is not None:
+            self._watchdog.request_stop()
+        atexit.unregister(self.end)
+
+
+def do_nothing() -> None:
+    """Stand in for a callback that was not given."""
+
+
+def _log_stall(progress: Progress, seconds: float) -> None:
+    logging.warning(
+        "tfjax_batches: next() has waited %s s for batch %d of this iterator (state %r); the slow "
+        "phase is %r. It keeps waiting. stall_seconds sets the period of this warning; None turns "
+        "it off.",
+        f"{seconds:.2g}" if seconds < 10 else f"{seconds:.0f}",
+        progress.steps,
+        progress.state,
+        progress.phase.value,
+    )
