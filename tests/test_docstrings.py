@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import tfjax_batches as tjb
+import tfjax_batches.preprocess.ops
 from tests.docstrings import missing_parts, missing_raises
-from tfjax_batches.preprocess.ops import OPS
+from tfjax_batches.preprocess.ops.table import OPS
 
 INCOMPLETE = {
     "BatchIterator.__next__",
@@ -72,8 +73,8 @@ def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
                 is_public = not member.startswith("_") or member in ("__iter__", "__next__")
                 if is_public and is_ours(function):
                     yield f"{name}.{member}", function
-    for op in OPS:
-        yield f"op {op.__name__}", op
+    for name, op in OPS.items():
+        yield f"op {name}", inspect.unwrap(op)
 
 
 def is_ours(value: object) -> bool:
