@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 import tfjax_batches as tjb
+import tfjax_batches.preprocess.ops
 from tests.docstrings import missing_parts, missing_raises
 from tfjax_batches.preprocess.ops.table import OPS
-
-INCOMPLETE: set[str] = set()
-"""Names whose docstrings are not complete yet. A name that no longer fails must be removed."""
 
 PASSED_ON = {
     "BatchIterator.__next__": {
@@ -41,8 +39,6 @@ def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
                 is_public = not member.startswith("_") or member in ("__iter__", "__next__")
                 if is_public and is_ours(function):
                     yield f"{name}.{member}", function
-    for op_name, op in OPS.items():
-        yield f"op {op_name}", op
 
 
 def is_ours(value: object) -> bool:
@@ -58,26 +54,16 @@ def public_properties() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def cases(found: Iterator[tuple[str, Callable[..., Any]]]) -> list[Any]:
-    unfinished = pytest.mark.xfail(strict=True, reason="in INCOMPLETE")
-    return [
-        pytest.param(name, function, id=name, marks=[unfinished] if name in INCOMPLETE else [])
-        for name, function in found
-    ]
+    return [pytest.param(name, function, id=name) for name, function in found]
 
 
 @pytest.mark.parametrize(("name", "function"), cases(public_functions()))
 def test_docstring_names_parameters_result_and_errors(
     name: str, function: Callable[..., Any]
 ) -> None:
-    missing = missing_parts(function)
-    passed_on = PASSED_ON.get(name, set())
-    if name.startswith("op "):
-        # Each returns a transform, and its summary says what that does with the features.
-        missing = [part for part in missing if part != "Returns"]
-        passed_on = {"ConfigError", "FeatureError"}
-    assert not missing
+    assert not missing_parts(function)
     raises = (inspect.getdoc(function) or "").partition("Raises:")[2]
-    assert not [error for error in passed_on if error not in raises]
+    assert not [error for error in PASSED_ON.get(name, ()) if error not in raises]
 
 
 @pytest.mark.parametrize(("name", "function"), cases(public_properties()))
@@ -98,8 +84,12 @@ def test_docstring_of_a_class_names_its_fields(name: str) -> None:
     assert not [each for each in fields if not re.search(rf"^ *{each}: ", doc, re.MULTILINE)]
 
 
-def test_incomplete_names_are_public() -> None:
-    assert {name for name, _ in public_functions()} >= INCOMPLETE
+@pytest.mark.parametrize("name", OPS)
+def test_docstring_of_an_op_names_parameters_and_errors(name: str) -> None:
+    """All of them return a transform, which none needs to say."""
+    op = inspect.unwrap(OPS[name])
+    assert not set(missing_parts(op)) - {"Returns"}
+    assert "Raises:" in (inspect.getdoc(op) or "")
 
 
 def complete(first: int, *rest: int) -> int:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small TFDS datasets that need no download; importing one makes its name known to TFDS."""
+"""Small TFDS datasets that need no download; importing one registers it with TFDS."""

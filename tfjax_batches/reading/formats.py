@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The storage formats, and what a reader of one can do.
 
-A format is one entry in `_READERS`; its reader is a module of its own.
+To add a format, write its reader in a module of its own, add it to `_READERS`, add the packages it
+needs to setup.cfg, and test it.
 """
 
 import os

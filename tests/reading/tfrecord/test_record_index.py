@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The index is kept, noticed when wrong, and never in the way."""
+"""The index is cached, and used only for files that have not changed."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from tfjax_batches.reading.tfrecord.record_index import RecordIndex, open_index
 
 @pytest.fixture(autouse=True)
 def scanned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """Names of the files that were walked; the user's cache folder is one of the test."""
+    """Names of the files that are scanned; the user's cache folder is one of the test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     names: list[str] = []
     scan = index_module.scan_offsets
@@ -69,18 +69,18 @@ def expected(num_files: int, per_file: int, prefix: str = "r") -> list[bytes]:
     return [f"{prefix}{f}.{n}".encode() for f in range(num_files) for n in range(per_file)]
 
 
-def test_open_index_is_kept_beside_the_dataset(tmp_path: Path, scanned: list[str]) -> None:
+def test_open_index_is_cached_beside_the_dataset(tmp_path: Path, scanned: list[str]) -> None:
     split = write_split(tmp_path, num_files=3, per_file=5)
     assert read_all(open_index(files_of(split)), split) == expected(3, 5)
     assert len(scanned) == 3
     assert read_all(open_index(files_of(split)), split) == expected(3, 5)
-    assert len(scanned) == 3  # nothing is walked again
+    assert len(scanned) == 3  # nothing is scanned again
     (kept,) = tmp_path.glob(".*")
     assert str(kept) == cache_paths(str(tmp_path / "made-train.tfrecord"), "index")[0]
     assert kept.stat().st_mode & 0o777 == 0o644
 
 
-def test_open_index_of_some_files_walks_only_these_and_adds_the_rest_later(
+def test_open_index_of_some_files_scans_only_these_and_adds_the_rest_later(
     tmp_path: Path, scanned: list[str]
 ) -> None:
     split = write_split(tmp_path, num_files=4, per_file=2)
@@ -124,7 +124,7 @@ def test_open_index_notices_a_replaced_file(tmp_path: Path, scanned: list[str], 
         (lambda data: data[:-19], r"record 4, byte 80, the file ends, at byte 81"),
         (lambda data: data + data[:20], r"record 5, byte 100, the file goes on for 20 bytes"),
         (lambda data: data[:80] + b"\x05" + data[81:], r"record 4, byte 80, the stored length is"),
-        # A length that leads to no record of its own makes the walk fail further on.
+        # A length that leads to no record of its own makes the scan fail further on.
         (lambda data: data[:20] + b"\x00" + data[21:], r"record 1, byte 20, the stored length is"),
     ],
 )
@@ -173,7 +173,7 @@ def test_open_index_notices_other_shard_lengths(tmp_path: Path) -> None:
         lambda data: data.replace(b"index 2", b"index 1"),
     ],
 )
-def test_open_index_file_that_is_no_index_is_made_anew(
+def test_open_index_damaged_index_file_is_written_again(
     tmp_path: Path, scanned: list[str], damage
 ) -> None:
     split = write_split(tmp_path, num_files=2, per_file=3)
@@ -186,7 +186,7 @@ def test_open_index_file_that_is_no_index_is_made_anew(
     assert kept.read_bytes() == good
 
 
-def test_open_index_read_only_dataset_is_kept_in_the_users_cache(
+def test_open_index_of_a_read_only_dataset_is_in_the_users_cache(
     tmp_path: Path, scanned: list[str], refused: list[str]
 ) -> None:
     folder = tmp_path / "data"

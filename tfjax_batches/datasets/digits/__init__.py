@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The TFDS dataset "digits": `tfds.builder("digits")` works after this import."""
+"""The TFDS dataset "digits"; importing this makes `tfds.builder("digits")` work."""
 
 from tfjax_batches.datasets.digits.digits import INTENSITY_SCALE, Digits
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TFDS builder over the handwritten digits that come with scikit-learn, without a download.
+"""A TFDS builder of the handwritten digits that scikit-learn ships; needs no download.
 
-TFDS registers a builder by its class name when the class is made, and that is the one effect
-of importing this module.
+Importing this module has one effect: TFDS registers the builder when its class is defined.
 """
 
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import numpy.typing as npt
 import tensorflow_datasets as tfds
 
 INTENSITY_SCALE = 15
-"""Stored intensity = 15 x the original's 0..16, so 0..240: `image // 15` gives it back."""
+"""Stored intensities, 0 to 240, are the original's 0 to 16 times this: `image // 15` inverts it."""
 
 _TEST_STRIDE = 5
 
@@ -50,8 +49,8 @@ class Digits(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]  # TFDS has
     RELEASE_NOTES = {"1.0.0": "First release."}  # noqa: RUF012  # TFDS wants a plain dict
 
     def _info(self) -> Any:
-        # Text in the code, not in the README.md and CITATIONS.bib that TFDS would read: those
-        # are lost wherever a package is installed without its data files.
+        # The texts are in the code, not in README.md and CITATIONS.bib, where TFDS would look:
+        # those are missing where a package is installed without its data files.
         return tfds.core.DatasetInfo(
             builder=self,
             description=_DESCRIPTION,
@@ -86,15 +85,14 @@ class Digits(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]  # TFDS has
         indices: npt.NDArray[np.int64],
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         for index in indices:
-            # The key, here the place in scikit-learn's order, fixes the order on disk.
+            # The key, here the index in scikit-learn's order, determines the order on disk.
             yield int(index), {"image": images[index], "label": int(labels[index])}
 
 
 def _load_digits() -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Return all images, uint8[1797, 8, 8, 1], and labels, int64[1797], in their first order."""
+    """Return images, uint8[1797, 8, 8, 1], and labels, int64[1797], in scikit-learn's order."""
     try:
-        # Here and not at the top: scikit-learn is an extra, needed to prepare the dataset once
-        # and never to read it, nor to use this library with any other.
+        # Not at the top: scikit-learn is an optional package, needed only to prepare this dataset.
         from sklearn.datasets import load_digits
     except ImportError as error:
         raise ImportError(

@@ -73,19 +73,19 @@ def open_index(files: Mapping[str, int]) -> RecordIndex:
         by_split.setdefault(split_stem(path), {})[path] = count
     parts: list[Int64Array] = []
     bases: dict[str, int] = {}
-    index_files: list[str] = []
+    index_files: list[str | None] = []
     length = 0
     for stem, members in by_split.items():
         part, starts, index_file = _open_split(stem, members)
         bases |= {path: length + start for path, start in starts.items()}
         length += len(part)
         parts.append(part)
-        index_files += [index_file] if index_file is not None else []
+        index_files.append(index_file)
     return RecordIndex(
         # The offsets of a single split are not copied: they stay in the mapped index file.
         offsets=parts[0] if len(parts) == 1 else np.concatenate(parts),
         bases=np.array([bases[path] for path in files], np.int64),
-        paths=tuple(index_files),
+        paths=tuple(path for path in index_files if path is not None),
     )
 
 
