@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -18,7 +19,7 @@ from tfjax_batches.planning.layout import BatchLayout
 MESH = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
 
 
-def build(folder: str, sharding: NamedSharding | None = None, **fields: object) -> object:
+def build(folder: str, sharding: NamedSharding | None = None, **fields: Any) -> object:
     return tjb.build(folder, sharding, **{"global_batch_size": 4, **fields})
 
 
