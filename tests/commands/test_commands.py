@@ -238,7 +238,7 @@ def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     ("command", "expected", "wrong"),
     [("describe", "Pass --prepare, or run `", "prepare=True"), ("verify", ". Run `", "--prepare")],
 )
-def test_dataset_that_is_not_prepared_is_mended_by_an_option_where_there_is_one(
+def test_dataset_that_is_not_prepared_has_an_option_as_fix_where_there_is_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, expected: str, wrong: str
 ) -> None:
     words = ["--global_batch_size=8"] if command == "describe" else []

@@ -65,7 +65,7 @@ def test_program_reads_config_and_sharding_from_its_command_line(tmp_path: Path)
     assert sharding.endswith("{'data': 2, 'model': 2}")
 
 
-def test_program_tells_of_wrong_flags_in_one_line_and_of_all_in_its_help(tmp_path: Path) -> None:
+def test_program_names_wrong_flags_in_one_line_and_all_flags_in_its_help(tmp_path: Path) -> None:
     wrong = run_program(tmp_path, "--data_axes=modle", "--mesh=data=2,model=2")
     assert wrong.returncode == 1
     assert "Traceback" not in wrong.stderr

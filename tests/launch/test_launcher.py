@@ -226,7 +226,7 @@ def test_launch_two_processes_with_two_devices_share_one_mesh(
             "flags": "--xla_cpu_enable_fast_math=false --xla_force_host_platform_device_count=2",
         }
         assert f"[{index}] {line}\n" in shown
-        assert "proxy" not in output  # JAX warns of it unless it is told not to
+        assert "proxy" not in output  # JAX warns of it by default
 
 
 # Process 0 is the odd case: it runs the coordinator, and without it the others abort.

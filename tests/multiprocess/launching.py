@@ -1,14 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a program as several real JAX processes, and shows all their output when it fails."""
+"""Runs programs as several real JAX processes, and shows all their output when one fails."""
 
+import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tfjax_batches.launch.launcher import launch
 
 REPOSITORY = Path(__file__).parents[2]
-PROGRAMS = Path(__file__).parent / "programs"
+RUN_IN_TURN = Path(__file__).parent / "programs" / "run_in_turn.py"
 TIMEOUT_SECONDS = 240
+
+
+class Launches:
+    """Launches each topology once, when its outputs are first asked for.
+
+    Args:
+        programs: (processes, devices in each) → name of a program → its arguments. The programs of
+            a topology run in turn, in the same processes. The first topology runs before any other.
+    """
+
+    def __init__(self, programs: Mapping[tuple[int, int], Mapping[str, Sequence[str]]]) -> None:
+        self._programs = programs
+        self._outcomes: dict[tuple[int, int], list[dict[str, str]] | AssertionError] = {}
+
+    def outputs(self, program: str, processes: int, devices: int) -> list[str]:
+        """Return what a program printed on each process.
+
+        Raises:
+            AssertionError: A program failed on this topology; holds all output of all processes.
+        """
+        for topology in (next(iter(self._programs)), (processes, devices)):
+            if topology not in self._outcomes:
+                self._outcomes[topology] = self._launch(*topology)
+        outcome = self._outcomes[processes, devices]
+        if isinstance(outcome, AssertionError):
+            raise outcome
+        return [output[program] for output in outcome]
+
+    def _launch(self, processes: int, devices: int) -> list[dict[str, str]] | AssertionError:
+        programs = json.dumps(self._programs[processes, devices])
+        try:
+            outputs = run_processes(RUN_IN_TURN, programs, processes=processes, devices=devices)
+        except AssertionError as error:
+            return error
+        return [_by_program(output) for output in outputs]
+
+
+def _by_program(output: str) -> dict[str, str]:
+    parts = [part.partition("\n") for part in f"\n{output}".split("\n=== ")]
+    return {name: text for name, _, text in parts[1:]}
 
 
 def run_processes(

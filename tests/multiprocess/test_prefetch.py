@@ -3,11 +3,14 @@
 
 import pytest
 
-from tests.multiprocess.launching import PROGRAMS, reports, run_processes
+from tests.multiprocess.launching import Launches, reports
 
-pytestmark = pytest.mark.multiprocess
+# A launch runs several programs.
+pytestmark = [pytest.mark.multiprocess, pytest.mark.timeout(600)]
 
 
-def test_collectives_with_producers_that_sleep_at_random_do_not_deadlock() -> None:
-    outputs = run_processes(PROGRAMS / "sum_steps.py", processes=2, devices=2)
+def test_collectives_with_producers_that_sleep_at_random_do_not_deadlock(
+    launches: Launches,
+) -> None:
+    outputs = launches.outputs("sum_steps", processes=2, devices=2)
     assert len({reports(output)["total"] for output in outputs}) == 1

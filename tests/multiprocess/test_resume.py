@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run that is killed, stopped and moved to other processes ends as one that never was."""
+"""A run that is killed, stopped and moved to other processes ends like one that was not."""
 
 import os
 import random
@@ -11,11 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.multiprocess.launching import REPOSITORY, TIMEOUT_SECONDS, reports, run_processes
+from tests.multiprocess.conftest import TRAIN_STEPS
+from tests.multiprocess.launching import (
+    REPOSITORY,
+    TIMEOUT_SECONDS,
+    Launches,
+    reports,
+    run_processes,
+)
 
-pytestmark = pytest.mark.multiprocess
-
-STEPS = 300
+# A launch runs several programs.
+pytestmark = [pytest.mark.multiprocess, pytest.mark.timeout(600)]
 
 
 def flags_of_training(data_dir: str, *flags: str) -> list[str]:
@@ -23,7 +29,7 @@ def flags_of_training(data_dir: str, *flags: str) -> list[str]:
         f"--config={REPOSITORY}/configs/digits.py",
         f"--config.batches.data_dir={data_dir}",
         "--config.mesh=data=2,model=2",
-        f"--config.num_steps={STEPS}",
+        f"--config.num_steps={TRAIN_STEPS}",
         "--config.checkpoint_every=20",
         *flags,
     ]
@@ -75,16 +81,9 @@ def steps_saved(workdir: Path) -> set[str]:
 
 
 def test_killed_and_stopped_training_ends_as_if_never_interrupted(
-    digits_data_dir: str, tmp_path: Path
+    launches: Launches, digits_data_dir: str, tmp_path: Path
 ) -> None:
-    whole = reports(
-        run_processes(
-            REPOSITORY / "scripts" / "train.py",
-            *flags_of_training(digits_data_dir),
-            processes=2,
-            devices=2,
-        )[0]
-    )
+    whole = reports(launches.outputs("train_digits", processes=2, devices=2)[0])
     workdir = tmp_path / "run"
     flags = flags_of_training(digits_data_dir, f"--workdir={workdir}")
     code, output = interrupt_training(signal.SIGKILL, workdir, flags, processes=2, devices=2)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The situations that the README tells, on real processes."""
+"""The situations that the README describes, on real processes."""
 
 import pytest
 
-from tests.multiprocess.launching import PROGRAMS, run_processes
+from tests.multiprocess.launching import Launches
 
-pytestmark = pytest.mark.multiprocess
+# A launch runs several programs, and the first that is asked for may start two launches.
+pytestmark = [pytest.mark.multiprocess, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize(
@@ -17,20 +18,18 @@ pytestmark = pytest.mark.multiprocess
     ],
 )
 def test_scenarios_hold_on_every_process(
-    numbers_folder: str, processes: int, devices: int, held: list[str]
+    launches: Launches, processes: int, devices: int, held: list[str]
 ) -> None:
-    program = PROGRAMS / "show_scenarios.py"
-    for output in run_processes(program, numbers_folder, processes=processes, devices=devices):
+    for output in launches.outputs("show_scenarios", processes, devices):
         lines = [line for line in output.splitlines() if line.startswith("held: ")]
         assert len(lines) == len(held)
         for line, name in zip(lines, held, strict=True):
             assert line.startswith(f"held: {name}")
 
 
-def test_b2_every_mesh_and_way_ends_with_the_same_loss(digits_data_dir: str) -> None:
+def test_b2_every_mesh_and_way_ends_with_the_same_loss(launches: Launches) -> None:
     """A two-dimensional mesh is not needed for a reduction over hosts."""
-    program = PROGRAMS / "train_every_way.py"
-    output = run_processes(program, digits_data_dir, processes=2, devices=2)[0]
+    output = launches.outputs("train_every_way", processes=2, devices=2)[0]
     values = {
         name: [line.split(": ")[1] for line in output.splitlines() if line.startswith(f"{name}: ")]
         for name in ("way", "train_ids_digest", "final_loss")

@@ -3,13 +3,14 @@
 
 import pytest
 
-from tests.multiprocess.launching import PROGRAMS, reports, run_processes
+from tests.multiprocess.launching import Launches, reports
 
-pytestmark = pytest.mark.multiprocess
+# A launch runs several programs.
+pytestmark = [pytest.mark.multiprocess, pytest.mark.timeout(600)]
 
 
-def test_show_draws_the_rows_that_a_process_holds_whole_on_a_device() -> None:
-    outputs = run_processes(PROGRAMS / "local_rows.py", processes=2, devices=2)
+def test_show_draws_the_rows_that_a_process_holds_whole_on_a_device(launches: Launches) -> None:
+    outputs = launches.outputs("local_rows", processes=2, devices=2)
     for output, half in zip(outputs, ([0, 1], [2, 3]), strict=True):
         assert reports(output) == {
             "by_host": str(half),

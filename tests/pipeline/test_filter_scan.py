@@ -210,6 +210,7 @@ def with_ids(data: bytes, ids: list[int]) -> bytes:
         lambda data: data[: len(data) // 2],
         lambda data: data.replace(b'"ids"', b'"isd"'),
         lambda data: data.replace(b'"thirds"', b'"fourth"'),
+        lambda data: np.array([80_008], "<i8").tobytes() + b"[" * 80_000 + data[-8:],
         lambda data: with_ids(data, [0, 23]),
         lambda data: with_ids(data, [-1, 3]),
         lambda data: with_ids(data, [3, 1]),

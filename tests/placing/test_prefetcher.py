@@ -298,7 +298,7 @@ def test_prefetcher_stall_is_logged_once_a_period(
     batches.close()
 
 
-def test_prefetcher_stats_tell_the_phases_apart() -> None:
+def test_prefetcher_stats_count_each_phase() -> None:
     """Lower bounds only: what sleeps takes at least so long."""
 
     def source() -> Iterator[int]:

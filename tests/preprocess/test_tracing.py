@@ -271,11 +271,12 @@ def test_build_chain_failing_function_keeps_its_traceback() -> None:
         assert Path(__file__).name in str(caught.value.__cause__)
 
 
-def test_build_chain_ragged_results_are_ragged_all_the_way() -> None:
+def test_build_chain_ragged_results_are_ragged_up_to_their_last_unknown_size() -> None:
     def grid(features: Features) -> Features:
         ragged = tf.RaggedTensor.from_tensor(features["nested"]["x"][:, :, None], ragged_rank=2)
         return {**features, "grid": ragged}
 
+    # All of its sizes are known: (7, 3, 1).
     message = error_of(tjb.MapBatches(grid), FeatureError)
     assert "2. grid returns 'grid' of shape (7, 3, 1) with ragged_rank=2" in message
     assert "to_tensor()" in message

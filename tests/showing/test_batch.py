@@ -9,7 +9,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 import tfjax_batches as tjb
 
 
-def test_describe_batch_tells_of_each_array_and_of_donated_ones() -> None:
+def test_describe_lists_each_array_also_donated_ones() -> None:
     mesh = Mesh(np.array(jax.devices()[:2]), ("data",))
     image = jax.device_put(
         np.zeros((4, 3), jax.numpy.bfloat16), NamedSharding(mesh, PartitionSpec("data"))
@@ -25,7 +25,7 @@ def test_describe_batch_tells_of_each_array_and_of_donated_ones() -> None:
 
 
 @pytest.mark.parametrize("batch", [3, np.ones(3), {"image": "a string"}])
-def test_describe_of_no_batch_says_what_to_pass(batch: object) -> None:
+def test_describe_of_something_else_says_what_to_pass(batch: object) -> None:
     with pytest.raises(tjb.ConfigError, match=r"nested dict of arrays; .* Pass a batch"):
         tjb.describe(batch)
 

@@ -96,6 +96,7 @@ class HostPipeline:
         Raises:
             RecordError: A file is missing, or does not hold its records.
         """
+        self.reader.open()
         return plan_group_sizes(
             len(self.rows),
             self.reader.mean_record_bytes(),

@@ -31,17 +31,13 @@ _THREAD_NAME = "tfjax_batches-prefetch"
 class Producer(Generic[H, B]):
     """Fills a buffer with placed batches, in a thread or when `produce_one` is called.
 
-    It holds no reference to the `Prefetcher`, which could not be garbage-collected otherwise.
+    It holds no reference to the `Prefetcher`, which could not be garbage-collected otherwise. The
+    other arguments are those of the `Prefetcher`.
 
     Args:
-        source: Iterator of host batches, dropped at the end.
-        place: Turns a host batch into a batch on the devices.
-        get_state: Returns the state after the batch that was read last.
-        cancel: Makes a `next(source)` in progress return.
         buffer: Receives the batches, and the error or the end after them.
         progress: Records what this is doing.
         in_thread: Whether to start a thread.
-        stall_seconds: Period of the warnings while the consumer waits. None: no warnings.
 
     Attributes:
         thread: The thread; None without one.
@@ -156,14 +152,10 @@ class Producer(Generic[H, B]):
         if self._source is None:
             return  # also at interpreter shutdown, when the names below may be gone
         # For tf.data this waits until none of its threads runs Python code.
-        self._source, self._get_state, self._cancel = None, do_nothing, do_nothing
+        self._source, self._get_state, self._cancel = None, lambda: None, lambda: None
         if self._watchdog is not None:
             self._watchdog.request_stop()
         atexit.unregister(self.end)
-
-
-def do_nothing() -> None:
-    """Stand in for a callback that was not given."""
 
 
 def _log_stall(progress: Progress, seconds: float) -> None:

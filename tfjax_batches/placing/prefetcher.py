@@ -20,7 +20,7 @@ from typing import Any, Generic, Self, TypeVar
 from absl import logging
 
 from tfjax_batches.placing.buffer import Buffer
-from tfjax_batches.placing.prefetch_thread import Producer, do_nothing
+from tfjax_batches.placing.prefetch_thread import Producer
 from tfjax_batches.placing.stats import InputBoundAlarm, Phase, Progress, Stats
 
 H = TypeVar("H")
@@ -60,7 +60,7 @@ class Prefetcher(Iterator[B], Generic[H, B]):
         cancel: Callable[[], None] | None = None,
         stall_seconds: float | None = None,
     ) -> None:
-        get_state = get_state or do_nothing
+        get_state = get_state or (lambda: None)
         self._progress = Progress(get_state())
         self._alarm = InputBoundAlarm()
         self._buffer = Buffer[B](depth, max_bytes)
@@ -68,7 +68,7 @@ class Prefetcher(Iterator[B], Generic[H, B]):
             source,
             place,
             get_state,
-            cancel or do_nothing,
+            cancel or (lambda: None),
             self._buffer,
             self._progress,
             in_thread=depth > 0,

@@ -39,7 +39,7 @@ _GROUPS_SHOWN = 8
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BatchLayout:
-    """The rows of every process, as a value made of integers.
+    """The rows of every process, as a value that consists of integers.
 
     `from_sharding` and `simulate` make one.
 
@@ -101,9 +101,8 @@ class BatchLayout:
         _check_sharding("sharding", sharding)
         if not isinstance(feature_shardings or {}, Mapping):
             raise LayoutError(
-                "feature_shardings maps features to NamedShardings; got "
-                f"{type(feature_shardings).__name__}. "
-                "Write {'tokens': NamedSharding(mesh, spec)}."
+                "feature_shardings maps features to NamedShardings; got a "
+                f"{type(feature_shardings).__name__}. Pass {{'tokens': NamedSharding(mesh, spec)}}."
             )
         own = dict(feature_shardings or {})
         for feature, other in own.items():

@@ -51,11 +51,13 @@ def register_op(op: Op | None = None, *, name: str | None = None) -> Op | Callab
     """
     if op is None:
         return lambda op: register_op(op, name=name)
-    if not callable(op) or not _has_signature(op):
+    try:
+        inspect.signature(op)
+    except (TypeError, ValueError):  # not a function, or a builtin without a signature
         raise ConfigError(
             "register_op takes a function of literals that returns MapExamples or MapBatches; "
             f"got {op!r}. Write @register_op above a Python function."
-        )
+        ) from None
     known_as = getattr(op, "__name__", None) if name is None else name
     if not isinstance(known_as, str) or not known_as.isidentifier() or keyword.iskeyword(known_as):
         raise ConfigError(
@@ -121,14 +123,6 @@ def _build_transform(call: OpCall) -> Transform:
         rule = f"An op must return MapExamples or MapBatches; {call.name} returned {transform!r}"
         raise _error(call, rule, f"Change {_origin(op)}.")
     return dataclasses.replace(transform, name=str(call))
-
-
-def _has_signature(op: Op) -> bool:
-    try:
-        inspect.signature(op)
-    except (TypeError, ValueError):  # some builtins have none
-        return False
-    return True
 
 
 def _signature(name: str) -> str:

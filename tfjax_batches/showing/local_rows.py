@@ -18,8 +18,8 @@ def read_local_rows(array: Any) -> tuple[Int64Array, npt.NDArray[np.generic]]:
         array: `jax.Array` [rows, ...], or a NumPy array.
 
     Returns:
-        int64[n], rising, and [n, ...]. Both are empty for an array of several processes of which
-        each device holds only a part of a row.
+        int64[n], rising, and [n, ...]. Both are empty for an array of several processes whose
+        devices hold only parts of rows.
     """
     if not isinstance(array, jax.Array) or array.is_fully_addressable:
         return np.arange(len(array)), np.asarray(jax.device_get(array))

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfjax_batches.errors import ConfigError, FeatureError, nearest_hint
+from tfjax_batches.features.paths import ID, MASK
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.showing.batch import batch_arrays, on_host
 from tfjax_batches.showing.figures import new_figure
@@ -41,9 +42,9 @@ def show(
     [rows, height, width]. Integers are drawn on a scale from 0 to 255; floats from 0 to 1 or from
     -1 to 1 if they all lie within, else from the least to the greatest value that is drawn.
 
-    On several processes the rows are those of this process, and no other process takes part. A
-    feature of which each device holds only a part of a row, such as tokens split over a sequence
-    axis, is then left out.
+    On several processes the rows are those of this process, and no other process takes part.
+    Features whose devices hold only parts of rows, such as tokens split over a sequence axis, are
+    then left out.
 
     Args:
         batch: Nested dict of arrays, as the iterator gives it.
@@ -71,14 +72,20 @@ def show(
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise ConfigError(f"n is a number of rows, at least 1; got n={n!r}. Pass n=16.")
     rows, values = _first_rows(batch, int(n))
-    images = _choose_image(values, image)
-    chosen = _choose_label(values, label)
+    if image:
+        _check_image(image, values)
+    elif image is None:
+        image = next((path for path, array in values.items() if _is_image(array)), "")
+    if label is not None:
+        _check_known("label", label, values)
+    else:
+        label = next((path for path in values if path.split("/")[-1] == "label"), None)
     if not isinstance(label_names, Mapping):
-        label_names = {chosen: label_names} if chosen and label_names else {}
-    if not images:
+        label_names = {label: label_names} if label and label_names else {}
+    if not image:
         return _draw_table(rows, values, label_names)
-    titles = [_title(values, index, chosen, label_names) for index in range(len(rows))]
-    return _draw_images(values[images], titles)
+    titles = [_title(values, index, label, label_names) for index in range(len(rows))]
+    return _draw_images(values[image], titles)
 
 
 def _first_rows(batch: Mapping[str, Any], n: int) -> tuple[Int64Array, _Values]:
@@ -119,37 +126,15 @@ def _check_has_rows(arrays: Mapping[str, Any]) -> None:
             )
 
 
-def _choose_image(values: _Values, named: str | None) -> str:
-    """Return the path of the images, or an empty string for a table."""
-    if named:
-        _check_known(named, values, "image")
-        if not _is_image(values[named], named=True):
-            raise FeatureError(
-                "Images are [rows, height, width] or have 1, 3 or 4 channels last; feature "
-                f"{named!r} is {list(values[named].shape)}. Pass image='' to draw a table."
-            )
-        return named
-    if named == "":
-        return ""
-    return next((path for path, array in values.items() if _is_image(array)), "")
-
-
-def _is_image(array: npt.NDArray[np.generic], named: bool = False) -> bool:
+def _is_image(array: npt.NDArray[np.generic], *, any_dtype: bool = False) -> bool:
     if array.dtype.kind in "OSU":
         return False
     if array.ndim == 3:
-        return named or array.dtype == np.uint8
+        return any_dtype or array.dtype == np.uint8
     return array.ndim == 4 and array.shape[-1] in (1, 3, 4)
 
 
-def _choose_label(values: _Values, named: str | None) -> str | None:
-    if named is not None:
-        _check_known(named, values, "label")
-        return named
-    return next((path for path in values if path.split("/")[-1] == "label"), None)
-
-
-def _check_known(path: str, values: _Values, argument: str) -> None:
+def _check_known(argument: str, path: str, values: _Values) -> None:
     if path not in values:
         raise FeatureError(
             f"{argument} names a feature of the batch; {path!r} is not one. "
@@ -157,11 +142,20 @@ def _check_known(path: str, values: _Values, argument: str) -> None:
         )
 
 
+def _check_image(path: str, values: _Values) -> None:
+    _check_known("image", path, values)
+    if not _is_image(values[path], any_dtype=True):
+        raise FeatureError(
+            "Images are [rows, height, width] or have 1, 3 or 4 channels last; feature "
+            f"{path!r} is {list(values[path].shape)}. Pass image='' to draw a table."
+        )
+
+
 def _title(values: _Values, row: int, label: str | None, names: _LabelNames) -> str:
-    if "_mask" in values and not values["_mask"][row]:
+    if MASK in values and not values[MASK][row]:
         return "padding"
     parts = [] if label is None else [value_text(values[label][row], names.get(label, ()))]
-    return " ".join([*parts, *([f"#{values['_id'][row]}"] if "_id" in values else [])])
+    return " ".join([*parts, *([f"#{values[ID][row]}"] if ID in values else [])])
 
 
 def _draw_images(images: npt.NDArray[np.generic], titles: list[str]) -> "Figure":

@@ -102,12 +102,12 @@ def check_odd_device_order_is_named(folder: str) -> None:
         tjb.build(folder, sharding, global_batch_size=ROWS)
 
 
-def run(folder: str, empty: str) -> None:
-    """Print a digest of all rows of all batches for each sharding, which must be one and the same.
+def main(folder: str, empty: str) -> None:
+    """Print a digest of all rows of all batches for each sharding; all must be equal.
 
     Args:
-        folder: That of `Numbers`.
-        empty: One where no dataset is.
+        folder: Folder of `Numbers`.
+        empty: A folder without a dataset.
     """
     for name, sharding in shardings().items():
         # One name a line, as `reports` reads it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Goes on from a state on another topology."""
+"""Restores a state on another topology."""
 
 import hashlib
 import json
@@ -30,14 +30,15 @@ def build(folder: str, *shape: int) -> tjb.BatchLoader:
     )
 
 
-def run(folder: str, path: Path) -> None:
-    """Print a digest of all that follows a state, which must not depend on the processes.
+def main(folder: str, state_file: str) -> None:
+    """Print a digest of all batches after a state, which must not depend on the processes.
 
     Args:
-        folder: That of `Numbers`.
-        path: Of the state. Where there is no such file, three batches are consumed, the state is
-            saved there, and what follows is delivered by the same iterator.
+        folder: Folder of `Numbers`.
+        state_file: File of the state. If it does not exist, three batches are consumed, the state
+            is saved there, and the same iterator delivers the rest.
     """
+    path = Path(state_file)
     saved = path.exists()
     multihost_utils.sync_global_devices("all have looked")
     if not saved:

@@ -7,25 +7,26 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tfjax_batches as tjb
-from tfjax_batches import launch
 from tfjax_batches.showing.local_rows import read_local_rows
 
 matplotlib.use("Agg")
-launch.initialize()
-mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("host", "device"))
-values = np.arange(4 * 4 * 4).reshape(4, 4, 4).astype(np.uint8)
-for name, spec in {
-    "by_host": PartitionSpec("host"),
-    "by_device": PartitionSpec("device"),
-    "whole": PartitionSpec(),
-    "cut_within": PartitionSpec("host", "device"),
-    "cut_between": PartitionSpec(None, "host"),
-}.items():
-    sharding = NamedSharding(mesh, spec)
-    array = jax.make_array_from_callback(values.shape, sharding, lambda index: values[index])
-    rows, found = read_local_rows(array)
-    np.testing.assert_array_equal(found, values[rows])
-    print(f"{name}: {rows.tolist()}")
-    if len(rows):
-        drawn = tjb.show({"image": array}).axes
-        np.testing.assert_array_equal(drawn[0].images[0].get_array(), values[rows[0]])
+
+
+def main() -> None:
+    mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("host", "device"))
+    values = np.arange(4 * 4 * 4).reshape(4, 4, 4).astype(np.uint8)
+    for name, spec in {
+        "by_host": PartitionSpec("host"),
+        "by_device": PartitionSpec("device"),
+        "whole": PartitionSpec(),
+        "cut_within": PartitionSpec("host", "device"),
+        "cut_between": PartitionSpec(None, "host"),
+    }.items():
+        sharding = NamedSharding(mesh, spec)
+        array = jax.make_array_from_callback(values.shape, sharding, lambda index: values[index])
+        rows, found = read_local_rows(array)
+        np.testing.assert_array_equal(found, values[rows])
+        print(f"{name}: {rows.tolist()}")
+        if len(rows):
+            drawn = tjb.show({"image": array}).axes
+            np.testing.assert_array_equal(drawn[0].images[0].get_array(), values[rows[0]])

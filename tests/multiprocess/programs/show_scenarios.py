@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The situations of the README's section on several processes, each as its reader would try it.
-
-Argument: the folder of `Numbers`. Runs what fits the number of processes and devices; prints the
-name of each scenario that held.
-"""
+"""The situations of the README's section on several processes, each as its reader would try it."""
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 
@@ -19,7 +14,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tfjax_batches as tjb
 from tests.made_datasets import number_example
-from tfjax_batches import launch
 
 ROWS = 8
 
@@ -204,13 +198,12 @@ SCENARIOS: dict[tuple[int, int], list[Callable[[str], None]]] = {
 }
 
 
-def main() -> None:
-    launch.initialize()
-    folder = sys.argv[1]
+def main(folder: str) -> None:
+    """Run what fits the number of processes and devices; print each scenario that held.
+
+    Args:
+        folder: Folder of `Numbers`.
+    """
     for scenario in SCENARIOS[jax.process_count(), jax.local_device_count()]:
         scenario(folder)
         print(f"held: {scenario.__name__}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tfjax_batches import BatchLayout, launch
+from tfjax_batches import BatchLayout
 from tfjax_batches.placing.assemble import Assembler
 from tfjax_batches.placing.isolation import isolated
 from tfjax_batches.placing.prefetcher import Prefetcher
@@ -26,7 +26,6 @@ def host_batches(rows: np.ndarray) -> Iterator[dict[str, np.ndarray]]:
 
 
 def main() -> None:
-    launch.initialize()
     sharding = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), PartitionSpec("data"))
     rows = BatchLayout.from_sharding(sharding, ROWS).rows(jax.process_index())
     spec = jax.ShapeDtypeStruct((ROWS,), np.dtype(np.int32), sharding=sharding)
@@ -45,7 +44,3 @@ def main() -> None:
     assert steps == STEPS
     assert int(total) == sum(range(ROWS * STEPS)) % 1_000_003
     print(f"total: {int(total)}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

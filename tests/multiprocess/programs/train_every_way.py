@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains the same steps on a line and on a (host, device) mesh, with jit and with shard_map.
-
-Argument: the TFDS folder that holds digits. Prints a loss for each way.
-"""
+"""Trains the same steps on a line and on a (host, device) mesh, with jit and with shard_map."""
 
 import dataclasses
 import sys
-from pathlib import Path
 
-sys.path += [str(Path(__file__).parents[3] / folder) for folder in ("scripts", "configs")]
+from tests.multiprocess.launching import REPOSITORY
 
-import digits
+sys.path += [str(REPOSITORY / folder) for folder in ("scripts", "configs")]
+
+import digits  # type: ignore[import-not-found]
 import jax
-import train
+import train  # type: ignore[import-not-found]
 
 import tfjax_batches as tjb
-from tfjax_batches import launch
 
 WAYS = [
     ("line_jit", "data=4", ("data",), "jit"),
@@ -26,10 +23,14 @@ WAYS = [
 ]
 
 
-def main() -> None:
-    launch.initialize()
+def main(data_dir: str) -> None:
+    """Print a digest of the ids and a loss for each way.
+
+    Args:
+        data_dir: The TFDS folder that holds digits.
+    """
     base = digits.get_config()
-    batches = dataclasses.replace(base.batches, data_dir=sys.argv[1])
+    batches = dataclasses.replace(base.batches, data_dir=data_dir)
     for name, mesh_text, data_axes, parallel in WAYS:
         config = dataclasses.replace(
             base, batches=batches, data_axes=data_axes, parallel=parallel, num_steps=30
@@ -41,7 +42,3 @@ def main() -> None:
         params = train.train(config, loader, mesh, params)
         tjb.check_replicas(params)
     jax.block_until_ready(params)
-
-
-if __name__ == "__main__":
-    main()

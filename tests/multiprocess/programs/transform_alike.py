@@ -50,8 +50,8 @@ def check_other_transform_is_named(folder: str) -> None:
         tjb.build(folder, global_batch_size=ROWS, transforms=[shift] if here == 0 else [])
 
 
-def run(folder: str) -> None:
-    """Print the digest of the batches of `Numbers`, which must be one and the same."""
+def main(folder: str) -> None:
+    """Print the digest of the batches of `Numbers`, which must be the same on all processes."""
     print(f"transformed: {digest_batches(folder)}", flush=True)
     if jax.process_count() > 1:
         check_other_transform_is_named(folder)

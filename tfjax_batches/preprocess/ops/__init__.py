@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library's ops. Each is one function under `@op`, in the module of what it works on."""
+"""The library's ops, each a function under `@op`. Importing this package fills the table of ops."""
 
 from tfjax_batches.preprocess.ops import decode as decode
 from tfjax_batches.preprocess.ops import feature as feature
