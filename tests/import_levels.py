@@ -74,7 +74,7 @@ EXCEPTIONS = {
     ("preprocess.chain", "pipeline.host_pipeline"): "until reserved names are in features",
     ("preprocess.filter", "reading.decode"): "until a filter is given its decoder",
     ("preprocess.filter", "reading.split"): "until a filter is given its decoder",
-    ("reading.split", "datasets.digits"): "until the name is registered when it is asked for",
+    ("reading.dataset", "datasets.digits"): "registers the builder when its name is asked for",
     ("showing.batch", "loading.loader"): "until describe takes a Protocol",
 }
 """(module, what it imports or reads) → why it may. One that nothing needs is reported."""
