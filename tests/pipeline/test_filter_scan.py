@@ -131,13 +131,16 @@ def test_second_build_reads_no_record(numbers_folder: str, records_read: list[in
     assert records_read == []
 
 
-def test_each_record_is_read_once(tmp_path: Path, records_read: list[int]) -> None:
-    """Groups of 128, of which the last is filled up."""
+def test_each_record_is_read_once(
+    tmp_path: Path, records_read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups of 16, of which the last is filled up."""
+    monkeypatch.setattr(filter_scan, "_GROUP_ROWS", 16)
     folder = make_numbers(tmp_path, 300, num_files=2)
     assert ids_of(THIRDS, folder) == [n for n in range(300) if is_selected(n)]
     counts = np.bincount(records_read)
     assert counts[:299].tolist() == [1] * 299
-    assert counts[299] == 384 - 299
+    assert counts[299] == 304 - 299
 
 
 def test_replaced_dataset_is_noticed(tmp_path: Path, records_read: list[int]) -> None:
