@@ -211,7 +211,7 @@ def _fingerprint(run: OpenRun, pipeline: HostPipeline) -> Fingerprint:
             "features": list(group.decoder.specs),
             "keep_on_host": sorted(group.host_paths),
             "pad_to": dict(config.pad_to),
-            "ops": [call.as_json() for call in calls],
+            "ops": [[call.name, call.args, call.kwargs] for call in calls],
             "ops_version": OPS_VERSION if calls else None,
             "transforms": list(group.chain.names[len(calls) :]),
             # Another release of TensorFlow may trace one function to another graph.
