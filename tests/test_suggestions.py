@@ -28,7 +28,6 @@ def build(folder: str, sharding: NamedSharding | None = None, **fields: Any) -> 
     [
         (lambda folder: build("mnits"), "mnist"),
         (lambda folder: build("nubmers", data_dir=str(Path(folder).parents[1])), "numbers"),
-        (lambda folder: build("glue/coal"), "cola"),
         (lambda folder: build(folder, split="tset"), "test"),
         (lambda folder: build(folder, split="trian[:50%]"), "train"),
         (lambda folder: build(folder, features=("nested/imgae",)), "nested/image"),
@@ -59,6 +58,11 @@ def test_misspelt_name_is_answered_with_the_nearest(
     with pytest.raises(tjb.BatchesError) as caught:
         call(numbers_folder)
     assert f"Did you mean {nearest!r}?" in str(caught.value)
+
+
+def test_misspelt_config_of_a_dataset_is_shown_with_what_may_be_wrong() -> None:
+    with pytest.raises(tjb.DatasetNotFoundError, match=r"'glue/coal'.*coal.*name, config or ver"):
+        build("glue/coal")
 
 
 def test_name_like_no_other_is_not_answered_with_all_that_there_are(numbers_folder: str) -> None:

@@ -106,7 +106,9 @@ def check_odd_filters_are_named(folder: Path) -> None:
 
     with pytest.raises(tjb.AgreementError, match="filter: process"):
         build(60, "odd" if index == 1 else "")
-    with pytest.raises(tjb.AgreementError, match=r"selected examples: process .*6[01] of 63 examples"):
+    with pytest.raises(
+        tjb.AgreementError, match=r"selected examples: process .*6[01] of 63 examples"
+    ):
         build(60 + (index == 1), "limited")
     bare: Any = build if index == 1 else None
     with pytest.raises(
