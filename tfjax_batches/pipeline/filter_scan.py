@@ -175,7 +175,7 @@ def _explain(
     failure = find_failure(
         {name: lambda features, seeds: traced(features)},
         decoder,
-        ((example, reader.read(example), no_seeds) for example in examples[:, None]),
+        ((reader.read(example), example, no_seeds) for example in examples[:, None]),
     )
     if failure is None:
         return None
