@@ -149,9 +149,6 @@ class SlowReader:
         self._reader = reader
         self._seconds = seconds
 
-    def open(self) -> None:
-        self._reader.open()
-
     def read(self, examples: np.ndarray) -> Any:
         self.reads += 1
         time.sleep(self._seconds)
