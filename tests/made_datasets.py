@@ -154,5 +154,8 @@ class SlowReader:
         time.sleep(self._seconds)
         return self._reader.read(examples)
 
+    def open(self) -> None:
+        self._reader.open()
+
     def mean_record_bytes(self) -> float:
         return 2**18  # so large that each record is a group of its own

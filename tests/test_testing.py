@@ -60,7 +60,7 @@ def test_loader_of_takes_features_of_tfds_fields_transforms_and_a_filter() -> No
 
 
 def test_loader_of_examples_that_do_not_fit_is_refused() -> None:
-    with pytest.raises(tjb.FeatureError, match=r"'x': 'a'.* features"):
+    with pytest.raises(tjb.FeatureError, match=r"(?s)'x': 'a'.* features"):
         tjb.testing.loader_of([{"x": np.float32(1)}, {"x": "a"}])
     with pytest.raises(tjb.FeatureError, match=r"'words' .* features"):
         tjb.testing.loader_of([{"words": ["a", "b"]}])

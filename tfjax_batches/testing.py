@@ -24,7 +24,7 @@ from tfjax_batches.errors import BatchesError, ConfigError, FeatureError, Transf
 from tfjax_batches.features.paths import flatten
 from tfjax_batches.loading.loader import BatchLoader
 from tfjax_batches.loading.wiring import OpenRun, Placement, make_loader
-from tfjax_batches.pipeline.filter_scan import scan_selection
+from tfjax_batches.pipeline.filter_scan import find_selection
 from tfjax_batches.placing.sharding import data_sharding
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.order import Int64Array
@@ -101,8 +101,10 @@ def loader_of(
         reader=reader,
         transforms=(*build_transforms(config.preprocess), *as_transforms(transforms)),
     )
-    chosen = check_filter(filter)
-    return make_loader(run, None if chosen is None else scan_selection(chosen, split, reader))
+    selection = None
+    if (chosen := check_filter(filter)) is not None:
+        selection = find_selection(chosen, split, reader, uses_files=False)
+    return make_loader(run, selection)
 
 
 def check_transforms(

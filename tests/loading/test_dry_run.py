@@ -79,7 +79,7 @@ def test_dry_run_tells_of_transforms_and_of_what_is_kept(numbers_folder: str) ->
     )
     text = str(loader.describe())
     assert "transforms  1. keep('vector'); 2. " in text
-    assert "9 of 23 examples (kept by below-9)" in text
+    assert "9 of 23 examples (filter below-9)" in text
     assert list(loader.element_spec) == ["half"]
 
 

@@ -77,10 +77,10 @@ def test_restore_refuses_the_state_of_another_selection(numbers_folder: str) -> 
     loader = tjb.build(numbers_folder, global_batch_size=4, filter=THIRDS)
     with iter(loader) as batches:
         state = batches.get_state()
-    assert state["fingerprint"]["keep"] == ["thirds", digest_ids(np.array(SELECTED))]
+    assert state["fingerprint"]["filter"] == ["thirds", digest_ids(np.array(SELECTED))]
     without = tjb.build(numbers_folder, global_batch_size=4)
     with pytest.raises(
-        tjb.StateError, match=r'keep: saved \["thirds", .*, now nothing; give build'
+        tjb.StateError, match=r'filter: saved \["thirds", .*, now nothing; give build'
     ):
         without.restore(state)
     # As many examples, but others.
@@ -89,7 +89,7 @@ def test_restore_refuses_the_state_of_another_selection(numbers_folder: str) -> 
     )
     other = tjb.build(numbers_folder, global_batch_size=4, filter=shifted)
     assert other.num_examples == 9
-    with pytest.raises(tjb.StateError, match="keep: saved") as caught:
+    with pytest.raises(tjb.StateError, match="filter: saved") as caught:
         other.restore(state)
     assert "num_examples" not in str(caught.value)
     assert len(json.dumps(state)) < 2048
@@ -118,4 +118,4 @@ def test_transforms_see_selected_examples_only(numbers_folder: str) -> None:
 
 def test_describe_counts_the_selected(numbers_folder: str) -> None:
     loader = tjb.build(numbers_folder, global_batch_size=4, num_epochs=1, filter=THIRDS)
-    assert "9 of 23 examples (kept by thirds)" in str(loader.describe())
+    assert "9 of 23 examples (filter thirds)" in str(loader.describe())

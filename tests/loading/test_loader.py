@@ -421,6 +421,7 @@ def test_host_batches_other_failure_keeps_its_error_and_tells_the_step(
         def __init__(self, reader: Any) -> None:
             self._reader = reader
             self.mean_record_bytes = reader.mean_record_bytes
+            self.open = reader.open
 
         def read(self, examples: np.ndarray) -> np.ndarray:
             if len(examples) > 1 and (examples >= 12).any():

@@ -47,13 +47,13 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> HostPipeline:
 def opened(pipeline: HostPipeline, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that will hold the steps an element of each dataset that is opened."""
     steps: list[int] = []
-    read_steps = HostPipeline.read_steps
+    dataset = HostPipeline.dataset
 
     def noted(self: HostPipeline, start_step: int, **options: Any) -> tf.data.Dataset:
         steps.append(options["steps"])
-        return read_steps(self, start_step, **options)
+        return dataset(self, start_step, **options)
 
-    monkeypatch.setattr(HostPipeline, "read_steps", noted)
+    monkeypatch.setattr(HostPipeline, "dataset", noted)
     return steps
 
 

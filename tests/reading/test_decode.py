@@ -118,7 +118,7 @@ def test_decode_large_groups_loop_and_give_the_same(monkeypatch: pytest.MonkeyPa
     records = tf.constant(serialize(features, 9))
     decoder = Decoder(features, None, "made")
     unrolled = tf.function(decoder.decode).get_concrete_function(records)
-    monkeypatch.setattr(rows, "UNROLL_LIMIT", 8)
+    monkeypatch.setattr(rows, "UNROLLED_ROWS", 4)  # two turns of the loop, and one row
     looped = tf.function(decoder.decode).get_concrete_function(records)
     kinds = [{op.type for op in graph.graph.get_operations()} for graph in (unrolled, looped)]
     assert [bool({"While", "StatelessWhile"} & kind) for kind in kinds] == [False, True]

@@ -14,14 +14,13 @@ from typing import Any
 from tfjax_batches.errors import ConfigError
 from tfjax_batches.text.numbers import is_integer
 
-MAX_CHARACTERS = 10_000
 _SHOWN = 76  # characters of an op string in a message
 
 _RULE = "preprocess must be ops joined by |, each a name or a name with literal arguments"
 _EXAMPLE = "Write it like \"decode_random_crop(224)|keep('image', 'label')\"."
 _LITERALS = (
     "Arguments must be literals: numbers (integers of at most 64 bits), quoted strings, True, "
-    "False, None, and tuples, lists or dicts of them"
+    "False, None, and tuples, lists or dicts (with strings as keys) of them"
 )
 
 
@@ -51,13 +50,6 @@ class OpCall:
         arguments = [*map(repr, self.args), *(f"{k}={v!r}" for k, v in self.kwargs.items())]
         return f"{self.name}({', '.join(arguments)})" if arguments else self.name
 
-    def as_json(self) -> list[Any]:
-        """Return `[name, [args…], {kwargs…}]` of plain JSON values.
-
-        Tuples become lists and keys become strings.
-        """
-        return [self.name, _to_json(self.args), _to_json(self.kwargs)]
-
 
 def parse_ops(ops: str) -> tuple[OpCall, ...]:
     """Return the calls of an op string in order; none if it is blank.
@@ -69,11 +61,6 @@ def parse_ops(ops: str) -> tuple[OpCall, ...]:
         >>> [(call.name, call.args) for call in parse_ops("flip_lr | cast('float32')")]
         [('flip_lr', ()), ('cast', ('float32',))]
     """
-    if len(ops) > MAX_CHARACTERS:
-        raise ConfigError(
-            f"preprocess may have {MAX_CHARACTERS} characters; got {len(ops)}. "
-            "Combine several ops in one of your own, with register_op."
-        )
     line = "".join(" " if character.isspace() else character for character in ops).strip()
     return tuple(_read_call(line, node) for node in _split(_parse(line))) if line else ()
 
@@ -136,18 +123,10 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return all(map(_is_plain, value))
     if isinstance(value, dict):
-        return all(map(_is_plain, [*value, *value.values()]))
+        return all(isinstance(key, str) and _is_plain(item) for key, item in value.items())
     if is_integer(value):
         return bool(value.bit_length() <= 64)
     return value is None or isinstance(value, bool | float | str)
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, tuple | list):
-        return [_to_json(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): _to_json(item) for key, item in value.items()}
-    return value
 
 
 def _offset(line: str, node: ast.expr | ast.keyword) -> int:

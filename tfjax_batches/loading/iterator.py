@@ -3,7 +3,6 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from types import TracebackType
 from typing import Any, Self
 
 import jax
@@ -29,13 +28,6 @@ class BatchIterator(Iterator[Batch]):
     """Batches of global `jax.Array`s, in order of step. Made by `iter(loader)` or `restore`.
 
     Use it as a context manager, or call `close`, to end its thread and free its memory.
-
-    Args:
-        pipeline: Makes the host batches.
-        place: Makes a batch of a host batch.
-        fingerprint: What the rows of the run depend on.
-        config: Says how far to read ahead.
-        start_step: The first step to deliver.
     """
 
     def __init__(
@@ -89,16 +81,9 @@ class BatchIterator(Iterator[Batch]):
         return self
 
     def __enter__(self) -> Self:
-        """Return this iterator, to be closed when the `with` block ends."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the iterator."""
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a checked config and a place for the batches to a loader, on one process.
+"""From a checked config to a loader, on one process, without asking JAX for devices.
 
-Two steps, since the examples that a filter selects are found between them: `open_run` opens the
-split, `make_loader` makes the plan and all that follows. Neither talks to other processes or asks
-JAX for devices.
+In two steps, since a filter selects examples between them: `open_run` opens the split,
+`make_loader` makes the plan and all that follows.
 """
 
 import dataclasses
@@ -47,14 +46,7 @@ from tfjax_batches.reading.split import Split, open_split
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Where batches go.
-
-    Attributes:
-        layout: Which rows each process holds.
-        process_index: The process that loads here.
-        sharding: Sharding of every feature.
-        feature_shardings: Shardings by feature path, in place of `sharding`.
-    """
+    """Where batches go; fields as in `build` and `BatchLoader`."""
 
     layout: BatchLayout
     process_index: int
@@ -75,10 +67,6 @@ class OpenRun:
     """A run whose split is open and whose plan is not made yet.
 
     Attributes:
-        config: A checked config.
-        placement: Where batches go.
-        split: The records.
-        reader: Access to them.
         transforms: Those of the ops of `preprocess`, then those given to `build`.
     """
 
@@ -95,17 +83,7 @@ def open_run(
     builder: tfds.core.DatasetBuilder,
     transforms: Sequence[Transform],
 ) -> OpenRun:
-    """Return the run of a prepared dataset; reads its metadata only.
-
-    Args:
-        config: A checked config.
-        placement: Where batches go.
-        builder: The dataset.
-        transforms: Those given to `build`.
-
-    Raises:
-        BatchesError: As for `build`.
-    """
+    """Return the run of a prepared dataset; reads its metadata only."""
     split = open_split(builder, config.split)
     return OpenRun(
         config=config,
@@ -117,15 +95,7 @@ def open_run(
 
 
 def make_loader(run: OpenRun, selection: Selection | None) -> BatchLoader:
-    """Return the loader of a run.
-
-    Args:
-        run: The run.
-        selection: Which examples a filter selected; None: all.
-
-    Raises:
-        BatchesError: As for `build`.
-    """
+    """Return the loader of a run over the examples that a filter selected, or over all: None."""
     config, split, placement = run.config, run.split, run.placement
     _check_row_multiple(run)
     plan = BatchPlan(
@@ -211,7 +181,7 @@ def _fingerprint(run: OpenRun, pipeline: HostPipeline) -> Fingerprint:
             "features": list(group.decoder.specs),
             "keep_on_host": sorted(group.host_paths),
             "pad_to": dict(config.pad_to),
-            "ops": [call.as_json() for call in calls],
+            "ops": [[call.name, call.args, call.kwargs] for call in calls],
             "ops_version": OPS_VERSION if calls else None,
             "transforms": list(group.chain.names[len(calls) :]),
             # Another release of TensorFlow may trace one function to another graph.

@@ -9,13 +9,11 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from tfjax_batches.errors import RecordError
+from tfjax_batches.pipeline.planned_reader import RecordGroup
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.planning.seeds import Int32Array
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.formats import RecordReader
 
@@ -73,19 +71,18 @@ def find_bad_record(
 def find_failure(
     functions: Mapping[str, GroupFunction],
     decoder: Decoder,
-    groups: Iterable[tuple[Int64Array, npt.NDArray[np.object_], Int32Array]],
+    groups: Iterable[RecordGroup],
 ) -> Failure | None:
     """Return which of some functions fails first, and on which examples; None: none fails.
 
     Args:
         functions: Label → function, applied in order, each to what the one before returned.
         decoder: Makes features of records; it can decode all that follow.
-        groups: Examples int64[n], records object[n] and seeds int32[n, places, 2] of rows that are
-            transformed together.
+        groups: Rows that are transformed together.
     """
     decode = tf.function(decoder.decode, autograph=False)
     traced = {label: tf.function(each, autograph=False) for label, each in functions.items()}
-    for examples, records, seeds in groups:
+    for records, examples, seeds in groups:
         features = decode(tf.constant(list(records)))
         for label, function in traced.items():
             try:

@@ -3,8 +3,8 @@
 
 import traceback
 from collections import deque
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,26 +21,6 @@ HostBatch = Mapping[str, npt.NDArray[np.generic]]
 """Path → array [process_batch, ...] of one step, on the host."""
 
 
-class StepSource(Protocol):
-    """What makes the batches; a `HostPipeline`."""
-
-    @property
-    def group_sizes(self) -> GroupSizes:
-        """How the rows of steps are cut."""
-
-    @property
-    def host_specs(self) -> Mapping[str, FeatureSpec]:
-        """The spec, per row, of each entry that stays on the host."""
-
-    def read_steps(
-        self, start_step: int, *, steps: int = 1, stopped: tf.Variable | None = None
-    ) -> tf.data.Dataset:
-        """Return a dataset from a step on, with the rows of up to `steps` steps an element."""
-
-    def explain(self, step: int) -> BatchesError | None:
-        """Return the error that explains why a step failed, or None."""
-
-
 class HostBatches(Iterator[HostBatch]):
     """Read-only views of memory that TensorFlow hands over and never writes again.
 
@@ -49,24 +29,35 @@ class HostBatches(Iterator[HostBatch]):
     passes ends nothing.
 
     Args:
-        pipeline: Makes the batches.
+        make_dataset: `HostPipeline.dataset`.
+        explain: Returns the error that explains why a step failed, or None.
+        sizes: How the rows of steps are cut.
+        host_specs: Specs of the entries that stay on the host, by path.
         start_step: First step to deliver.
 
     Attributes:
         step: Index of the next batch.
     """
 
-    def __init__(self, pipeline: StepSource, start_step: int) -> None:
+    def __init__(
+        self,
+        make_dataset: Callable[..., tf.data.Dataset],
+        explain: Callable[[int], BatchesError | None],
+        sizes: GroupSizes,
+        host_specs: Mapping[str, FeatureSpec],
+        start_step: int,
+    ) -> None:
         # TensorFlow has no public way to interrupt `next`, so the pipeline looks at this itself.
         with tf.device("CPU"):
             self._stopped = tf.Variable(False, trainable=False)
-        self._pipeline = pipeline
-        self._sizes = pipeline.group_sizes
-        self._ragged = {p: spec for p, spec in pipeline.host_specs.items() if not spec.is_fixed}
+        self._make_dataset = make_dataset
+        self._explain = explain
+        self._sizes = sizes
+        self._ragged = {path: spec for path, spec in host_specs.items() if not spec.is_fixed}
         self._waiting: deque[HostBatch] = deque()
         self._retry_end: int | None = None  # up to this step, steps are read one by one
         self.step = start_step
-        self._elements = self._open(self._sizes.steps)
+        self._elements = self._open(sizes.steps)
 
     def __next__(self) -> HostBatch:
         """Return the arrays of the next step.
@@ -101,14 +92,14 @@ class HostBatches(Iterator[HostBatch]):
                 self._retry_end = self.step + self._sizes.steps
                 self._elements = self._open(1)
                 return self._next_element()
-            if (cause := self._pipeline.explain(self.step)) is None:
+            if (cause := self._explain(self.step)) is None:
                 error.add_note(f"This is step {self.step} of the loader.")
                 raise
             raise cause from error
 
     def _open(self, steps: int) -> Iterator[Mapping[str, Any]]:
         """Return an iterator from the present step on, over so many steps an element."""
-        dataset = self._pipeline.read_steps(self.step, steps=steps, stopped=self._stopped)
+        dataset = self._make_dataset(self.step, steps=steps, stopped=self._stopped)
         if self._ragged:
             dataset = dataset.map(split_parts)
         return iter(dataset.as_numpy_iterator())

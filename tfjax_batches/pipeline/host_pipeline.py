@@ -7,7 +7,6 @@ Groups come out in order.
 
 import dataclasses
 import functools
-import numbers
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -18,18 +17,18 @@ from tfjax_batches.config.batch_config import BatchConfig
 from tfjax_batches.errors import BatchesError, ConfigError, RecordError, TransformError
 from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.rows import GroupFeatures
-from tfjax_batches.pipeline.diagnose import find_bad_record, find_failure
+from tfjax_batches.pipeline.diagnose import FAILURES, find_bad_record, find_failure
 from tfjax_batches.pipeline.group_function import GroupFunction
 from tfjax_batches.pipeline.groups import GroupSizes, plan_group_sizes
 from tfjax_batches.pipeline.host_batches import HostBatches
-from tfjax_batches.pipeline.planned_reader import PlannedReader
+from tfjax_batches.pipeline.planned_reader import PlannedReader, RecordGroup
 from tfjax_batches.pipeline.preview import preview_stages
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.plan import BatchPlan, StepPlan
-from tfjax_batches.planning.seeds import Int32Array
 from tfjax_batches.preprocess.chain import Chain
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.formats import RecordReader
+from tfjax_batches.text.numbers import is_integer
 
 _ENDLESS = 2**40  # steps; times the groups of a step they still fit an int64
 
@@ -105,32 +104,24 @@ class HostPipeline:
             maps_each_example=self.decoder.maps_each_example or self.chain.maps_each_example,
         )
 
-    def dataset(self, start_step: int = 0) -> tf.data.Dataset:
+    def dataset(
+        self, start_step: int = 0, *, steps: int = 1, stopped: tf.Variable | None = None
+    ) -> tf.data.Dataset:
         """Return the host batches from a step on.
 
         Args:
             start_step: 0 <= start_step <= num_steps.
+            steps: Steps of an element: 1, or those of `group_sizes`. The last elements hold one
+                step each, where too few are left.
+            stopped: Ends the dataset once it is True. None: nothing does.
 
         Returns:
-            A `tf.data.Dataset` of flat dicts, path → tensor [process_batch, ...]. Padding rows are
-            zeros, empty where ragged, and -1 in `_id`.
+            A `tf.data.Dataset` of flat dicts, path → tensor [steps · process_batch, ...]. Padding
+            rows are zeros, empty where ragged, and -1 in `_id`.
 
         Raises:
             IndexError: There is no such step.
             RecordError: A file is missing, or does not hold its records.
-        """
-        return self.read_steps(start_step)
-
-    def read_steps(
-        self, start_step: int, *, steps: int = 1, stopped: tf.Variable | None = None
-    ) -> tf.data.Dataset:
-        """Return a dataset from a step on, with the rows of up to `steps` steps in each element.
-
-        Args:
-            start_step: 0 <= start_step <= num_steps.
-            steps: Steps of an element, those of `group_sizes` or 1. The last elements hold one step
-                each, where too few are left.
-            stopped: Ends the dataset once it is True. None: nothing does.
         """
         stop_step = self.plan.num_steps
         if start_step < 0 or (stop_step is not None and start_step > stop_step):
@@ -153,34 +144,29 @@ class HostPipeline:
         """Return an iterator over the host batches from a step on, as flat dicts of NumPy arrays.
 
         Args:
-            start_step: 0 <= start_step <= num_steps.
+            start_step: As for `dataset`.
 
         Raises:
-            IndexError: There is no such step.
-            RecordError: A file is missing, or does not hold its records.
+            IndexError: As for `dataset`.
+            RecordError: As for `dataset`.
         """
-        return HostBatches(self, start_step)
+        return HostBatches(
+            self.dataset, self.explain, self.group_sizes, self.host_specs, start_step
+        )
 
     def explain(self, step: int) -> BatchesError | None:
         """Return the error that explains why a step failed, or None where no cause is found."""
         return self._explain(self.plan.plan_rows(step, self.rows), step)
 
     def preview(self, n: int) -> dict[str, dict[str, npt.NDArray[np.generic]]]:
-        """Return the first examples of the run, decoded and after each transform.
-
-        Args:
-            n: Examples, 1 <= n <= those of an epoch.
-
-        Returns:
-            Stage → path → NumPy array [n, ...]; see `BatchLoader.preview`.
+        """Return stage → path → NumPy array [n, ...]; see `BatchLoader.preview`.
 
         Raises:
-            ConfigError: `n` is out of bounds.
-            RecordError: A record cannot be read or decoded.
-            TransformError: A transform fails on one of the examples.
+            ConfigError: As for `BatchLoader.preview`.
+            BatchesError: As for `BatchLoader.preview`.
         """
         most = min(self.plan.epoch_length, self.plan.num_examples)
-        if isinstance(n, bool) or not isinstance(n, numbers.Integral) or not 1 <= n <= most:
+        if not is_integer(n, 1, most):
             raise ConfigError(
                 f"preview(n) shows examples of the first epoch, 1 <= n <= {most}; got {n!r}. "
                 "Ask for fewer, or iterate."
@@ -188,12 +174,10 @@ class HostPipeline:
         # Rows that a transform mixes come together, also where only some of them are shown.
         count = -(-n // self.chain.row_multiple) * self.chain.row_multiple
         step_plan = self.plan.plan_rows(0, np.arange(count))
-        reader = self._planned_reader(GroupSizes(rows=count, group_rows=count))
         try:
-            records = reader.read(step_plan.examples)
-            seeds = reader.seeds(step_plan.examples, step_plan.epochs)
-            stages = preview_stages(self.decoder, self.chain, records, seeds)
-        except tf.errors.OpError as error:
+            group = self._planned_reader().read(step_plan.examples, step_plan.epochs)
+            stages = preview_stages(self.decoder, self.chain, group)
+        except FAILURES as error:
             if (cause := self._explain(step_plan, 0)) is None:
                 raise
             raise cause from error
@@ -208,7 +192,7 @@ class HostPipeline:
         if bad := find_bad_record(examples, self.reader, self.decoder):
             return RecordError(f"{bad} {where}")
         functions = {each.label: each for each in self.chain.transforms}
-        failure = find_failure(functions, self.decoder, self._read_alone(step_plan))
+        failure = find_failure(functions, self.decoder, self._read_few(step_plan))
         if failure is None:
             return None
         stored = "; ".join(self.reader.describe(e) for e in failure.examples.tolist() if e >= 0)
@@ -218,20 +202,16 @@ class HostPipeline:
             f"with filter=tjb.FilterExamples(…). {where}"
         )
 
-    def _read_alone(
-        self, step_plan: StepPlan
-    ) -> Iterator[tuple[Int64Array, npt.NDArray[np.object_], Int32Array]]:
-        """Yield examples, records and seeds of the rows that belong together, few at a time."""
-        reader = self._planned_reader(GroupSizes(rows=1, group_rows=1))
-        multiple = self.chain.row_multiple
+    def _read_few(self, step_plan: StepPlan) -> Iterator[RecordGroup]:
+        """Yield groups of as few rows as can be transformed together, without those of padding."""
+        reader, multiple = self._planned_reader(), self.chain.row_multiple
         for start in range(0, len(step_plan.rows), multiple):
             rows = slice(start, start + multiple)
-            examples = step_plan.examples[rows]
             if step_plan.mask[rows].any():
-                seeds = reader.seeds(examples, step_plan.epochs[rows])
-                yield examples, reader.read(examples), seeds
+                yield reader.read(step_plan.examples[rows], step_plan.epochs[rows])
 
-    def _planned_reader(self, sizes: GroupSizes) -> PlannedReader:
+    def _planned_reader(self, sizes: GroupSizes | None = None) -> PlannedReader:
+        sizes = sizes or self.group_sizes
         return PlannedReader(self.plan, self.rows, self.reader, sizes, self.chain.seed_places)
 
     def _groups(
@@ -239,21 +219,17 @@ class HostPipeline:
     ) -> tf.data.Dataset:
         """Return the groups of `steps` steps each, or the parts of each step, in order."""
         sizes = dataclasses.replace(self.group_sizes, steps=steps)
-        rows, per_step = sizes.static_rows, sizes.groups_per_step
+        per_step = sizes.groups_per_step
         read_group = self._planned_reader(sizes)
-        apply = self.group.trace(rows)
+        apply = self.group.trace(sizes.static_rows)
 
         @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
         def make_group(number: tf.Tensor) -> GroupFeatures:
-            records, examples, seeds = tf.numpy_function(
-                read_group,
-                [number // per_step, number % per_step],
-                [tf.string, tf.int64, tf.int32],
-            )
-            records.set_shape([rows])
-            examples.set_shape([rows])
-            seeds.set_shape([rows, len(self.chain.seed_places), 2])
-            features: GroupFeatures = apply(records, examples, seeds)
+            where = [number // per_step, number % per_step]
+            group = tf.numpy_function(read_group, where, [tf.string, tf.int64, tf.int32])
+            for tensor, spec in zip(group, apply.structured_input_signature[0], strict=True):
+                tensor.set_shape(spec.shape)
+            features: GroupFeatures = apply(*group)
             return features
 
         groups = tf.data.Dataset.range(start_step * per_step, stop_step * per_step, steps)

@@ -7,16 +7,16 @@ import keyword
 from collections.abc import Callable
 from typing import Any, overload
 
-import tfjax_batches.preprocess.ops  # fills the table
 from tfjax_batches.config.op_grammar import OpCall, parse_ops
 from tfjax_batches.errors import BatchesError, ConfigError, nearest_hint
+from tfjax_batches.preprocess import ops as library_ops  # fills the table
 from tfjax_batches.preprocess.ops.table import OPS, Op
 from tfjax_batches.preprocess.transforms import MapBatches, MapExamples, Transform
 
 OPS_VERSION = 1
 """Raised whenever an op of the library would return other values: saved runs resume by them."""
 
-_LIBRARY = tfjax_batches.preprocess.ops.__name__
+_LIBRARY = library_ops.__name__
 
 
 @overload

@@ -51,7 +51,7 @@ def open_builder(
     if base_name(name) == _OWN:
         # TFDS knows a builder once its module is imported. Not at the top: importing a module
         # must not register anything, and nothing else here depends on the room of datasets.
-        import tfjax_batches.datasets.digits  # noqa: F401
+        from tfjax_batches.datasets import digits  # noqa: F401
     with tfds_errors(name, data_dir, _OWN):
         return tfds.builder(name, data_dir=data_dir)
 
