@@ -70,7 +70,7 @@ def feature_sharding(
         own = NamedSharding(sharding.mesh, spec, memory_kind=sharding.memory_kind)
     try:
         own.shard_shape(shape)
-    except ValueError as error:
+    except (ValueError, IndexError) as error:  # IndexError: more entries than dims
         raise LayoutError(
             "A PartitionSpec has at most one entry for each dim of its feature, whose mesh axes "
             f"divide that dim; feature {path!r} is {list(shape)}, batch dim included, and its "
