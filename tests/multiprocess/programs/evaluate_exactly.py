@@ -88,7 +88,7 @@ def check_kept(folder: Path) -> None:
             found += ids.tolist()
     assert loader.num_examples == len(found) == 21
     assert sorted(found) == [number for number in range(63) if number % 3 == 1]
-    print(f"counts_kept: {loader.plan.kept and loader.plan.kept.digest}", flush=True)
+    print(f"counts_kept: {loader.plan.selection and loader.plan.selection.digest}", flush=True)
 
 
 def check_odd_filters_are_named(folder: Path) -> None:
@@ -103,9 +103,9 @@ def check_odd_filters_are_named(folder: Path) -> None:
         )
         tjb.build(str(folder), global_batch_size=8, filter=keep or None)
 
-    with pytest.raises(tjb.AgreementError, match="keep: process"):
+    with pytest.raises(tjb.AgreementError, match="filter: process"):
         build(60, "odd" if index == 1 else "")
-    with pytest.raises(tjb.AgreementError, match=r"kept examples: process .*6[01] of 63 examples"):
+    with pytest.raises(tjb.AgreementError, match=r"selected examples: .*6[01] of 63 examples"):
         build(60 + (index == 1), "limited")
     with pytest.raises(
         tjb.ConfigError if index == 1 else tjb.AgreementError,
