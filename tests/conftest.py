@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Four CPU devices for every test, and datasets that are prepared once.
 
-`TEST_TF_THREADS=1 scripts/test` runs all with so many inter-op and intra-op threads of TensorFlow.
+`TEST_TF_THREADS=1 scripts/test` limits TensorFlow to one inter-op and one intra-op thread.
 """
 
 import os
@@ -10,8 +10,10 @@ import os
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Compiling takes most of the time of many tests, and these check data, not speed.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 if threads := os.environ.get("TEST_TF_THREADS"):
-    # Not tf.config: these also reach the processes that tests start.
+    # Unlike tf.config, these also reach the processes that tests start.
     os.environ["TF_NUM_INTEROP_THREADS"] = os.environ["TF_NUM_INTRAOP_THREADS"] = threads
 
 import pytest
@@ -21,7 +23,7 @@ from hypothesis import settings
 import tfjax_batches.datasets.digits  # noqa: F401 - registers the name
 from tests.made_datasets import make_numbers, make_things
 
-# The machine is shared: a slow example is no fault of the code.
+# The machine is shared: a slow example is no error of the code.
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")
 

@@ -60,7 +60,7 @@ WITHOUT = {
     "pipeline": JAX,
     "placing": TENSORFLOW,
 }
-"""Frameworks that a room does not load. It may import their types for type checkers."""
+"""Frameworks that a room does not load, directly or through others; type checkers may see them."""
 
 COMPUTED = "a computed name"
 EXCEPTIONS = {
@@ -100,6 +100,7 @@ def find_problems(package: Path, exceptions: Mapping[tuple[str, str], str]) -> l
     paths = {_module_name(package, path): path for path in sorted(package.rglob("*.py"))}
     problems = []
     used = set()
+    loads: dict[str, set[str]] = {}  # module → modules and other packages that it loads
     imports_within: dict[str, dict[str, set[str]]] = {}  # room → module → modules of that room
     for module, path in paths.items():
         room = _room_of(module)
@@ -109,19 +110,30 @@ def find_problems(package: Path, exceptions: Mapping[tuple[str, str], str]) -> l
         tree = ast.parse(path.read_text())
         found = [(name, line, f"reads private {name}") for name, line in _private_names(tree)]
         within = imports_within.setdefault(room, {}).setdefault(module, set())
+        loads[module] = set(module.rpartition(".")[:1])  # its package is loaded first
         for each in _imports(tree, package.name, path.relative_to(package)):
             target = _target(each.name, package.name, paths)
             if target is None:
-                found.append((each.name, each.line, _framework_problem(room, each)))
-                continue
-            found.append((target, each.line, _order_problem(room, target, paths)))
-            if _room_of(target) == room and (module, target) not in exceptions:
-                within.add(target)
+                problem = f"imports {COMPUTED}" if each.name == COMPUTED else ""
+                found.append((each.name, each.line, problem))
+            else:
+                problem = _order_problem(room, target, paths)
+                found.append((target, each.line, problem))
+                if _room_of(target) == room and (module, target) not in exceptions:
+                    within.add(target)
+            if not each.for_types and not problem:
+                loads[module].add(target or _room_of(each.name))
         for name, line, problem in found:
             if problem and (module, name) in exceptions:
                 used.add((module, name))
             elif problem:
                 problems.append(f"{module}:{line}: {problem}")
+    problems += [
+        f"{module}: loads {name}, which {_room_of(module)} does without"
+        for module in loads
+        for name in sorted(WITHOUT.get(_room_of(module), ()))
+        if _loads(module, name, loads)
+    ]
     for room, imports in imports_within.items():
         problems += [f"{room}: circle {circle}" for circle in _circles(imports)]
     unused = [key for key in exceptions if key not in used]
@@ -160,13 +172,15 @@ def _order_problem(room: str, target: str, modules: Mapping[str, Path]) -> str:
     return ""
 
 
-def _framework_problem(room: str, found: Import) -> str:
-    """Return the rule that an import of another package breaks, or an empty text."""
-    if found.name == COMPUTED or (
-        _room_of(found.name) in WITHOUT.get(room, ()) and not found.for_types
-    ):
-        return f"imports {found.name}"
-    return ""
+def _loads(module: str, framework: str, loads: Mapping[str, set[str]]) -> bool:
+    """Return whether a module loads a framework, other than through modules that do without it."""
+    found: set[str] = set()
+    waiting = {module}
+    while waiting:
+        found |= waiting
+        loaded = {name for each in waiting for name in loads.get(each, ())} - found
+        waiting = {name for name in loaded if framework not in WITHOUT.get(_room_of(name), ())}
+    return framework in found
 
 
 def _circles(imports: Mapping[str, set[str]]) -> list[str]:
@@ -205,11 +219,11 @@ def _imports(tree: ast.Module, package: str, path: Path) -> Iterator[Import]:
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-            # `import a.b` gives the module `a`, with all that it offers.
-            names += [_room_of(alias.name) for alias in node.names if not alias.asname]
         elif isinstance(node, ast.ImportFrom):
             module = _absolute("." * node.level + (node.module or ""), here)
             names = [f"{module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == package:
+            names = [f"{package}.{node.attr}"]  # after `import package.module`
         elif isinstance(node, ast.Call) and _last_name(node.func) in functions:
             name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else 0
             names = [_absolute(name, here) if isinstance(name, str) else COMPUTED]

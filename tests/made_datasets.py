@@ -149,7 +149,10 @@ class SlowReader:
         self._reader = reader
         self._seconds = seconds
 
-    def read(self, examples: np.ndarray) -> np.ndarray:
+    def open(self) -> None:
+        self._reader.open()
+
+    def read(self, examples: np.ndarray) -> Any:
         self.reads += 1
         time.sleep(self._seconds)
         return self._reader.read(examples)

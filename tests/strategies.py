@@ -19,8 +19,8 @@ def layouts(draw: st.DrawFn, global_batch_size: int | None = None) -> BatchLayou
     """Meshes of one to three axes in any order, any owners of devices, any data axes.
 
     Args:
-        draw: Of Hypothesis.
-        global_batch_size: Fixed where given; the data axes then divide it.
+        draw: Passed by Hypothesis.
+        global_batch_size: Size of each batch, which the data axes divide. None: any.
     """
     names = draw(st.permutations(AXES))[: draw(st.integers(1, 3))]
     sizes = [draw(st.sampled_from((1, 2, 3, 4))) for _ in names]
@@ -47,9 +47,9 @@ def owners_of_devices(draw: st.DrawFn, devices: int) -> np.ndarray:
     """Owner of each device: equal runs, a permutation of these, or anything at all."""
     kind = draw(st.sampled_from(("runs", "permuted", "uneven")))
     if kind == "uneven":
-        owners = draw(st.lists(st.integers(0, 5), min_size=devices, max_size=devices))
+        drawn = draw(st.lists(st.integers(0, 5), min_size=devices, max_size=devices))
         # Every process of a run owns some device.
-        return np.unique(owners, return_inverse=True)[1]
+        return np.unique(drawn, return_inverse=True)[1]
     count = draw(st.sampled_from([n for n in range(1, devices + 1) if devices % n == 0]))
     owners = np.repeat(np.arange(count), devices // count)
     return owners if kind == "runs" else np.array(draw(st.permutations(owners.tolist())))

@@ -12,6 +12,7 @@ CLEAN = {
     "errors": "class BatchesError(Exception): ...",
     "text/__init__": "",
     "text/values": "from tfjax_batches import errors",
+    "features/paths": "",
     "planning/__init__": "",
     "planning/order": "import numpy as np\nfrom tfjax_batches.text.values import text",
     "planning/plan": "from . import order\nfrom ..errors import BatchesError",
@@ -77,7 +78,7 @@ def test_import_of_a_later_room_is_reported_in_every_form(tmp_path: Path, source
     [
         "import tfjax_batches",
         "import tfjax_batches as tjb",
-        "import tfjax_batches.errors",
+        "import tfjax_batches.errors\ntfjax_batches.build",
         "from tfjax_batches import build",
         "from .. import build",
         "import importlib\nimportlib.import_module('tfjax_batches')",
@@ -90,12 +91,16 @@ def test_import_of_the_package_itself_is_reported_in_every_form(
     assert "imports __init__ of a later room" in problem
 
 
+def test_import_for_its_effect_is_no_import_of_the_package_itself(tmp_path: Path) -> None:
+    assert problems_of(tmp_path, **{"loading/loader": "import tfjax_batches.reading.split"}) == []
+
+
 @pytest.mark.parametrize(
     ("module", "source", "words"),
     [
         ("text/values", "from tfjax_batches.planning import plan", "planning.plan of a later room"),
         ("errors", "from tfjax_batches.text import values", "text.values of a later room"),
-        ("placing/buffer", "from ..reading import split", "placing may not know reading"),
+        ("planning/plan", "from ..features import paths", "planning may not know features"),
         ("preprocess/ops/image", "from ...reading import split", "may not know reading"),
         ("planning/plan", "from tfjax_batches.plans import x", "plans, which is no known module"),
         ("planning/plan", "import tfjax_batches.plans.x as x", "plans, which is no known module"),
@@ -131,9 +136,21 @@ def test_import_that_a_room_may_not_have_is_reported(
 def test_framework_in_a_room_without_it_is_reported(
     tmp_path: Path, module: str, source: str
 ) -> None:
-    problems = problems_of(tmp_path, **{module: source})
-    assert problems
-    assert all("imports jax" in each or "imports tensorflow" in each for each in problems)
+    problem = problems_of(tmp_path, **{module: source})[0]
+    assert problem.startswith(f"{module.replace('/', '.')}: loads ")
+
+
+def test_framework_is_reported_that_a_room_loads_through_another(tmp_path: Path) -> None:
+    """Also through the package of a module, and not when only types are imported."""
+    through = "from ..reading import split"
+    (problem,) = problems_of(tmp_path, **{"placing/buffer": through})
+    assert problem == "placing.buffer: loads tensorflow, which placing does without"
+    for_types = f"import typing\nif typing.TYPE_CHECKING:\n    {through}"
+    assert problems_of(tmp_path, **{"placing/buffer": for_types}) == []
+    own = {"placing/buffer": "from ..reading import names", "reading/names": ""}
+    assert problems_of(tmp_path, **own) == []
+    (problem,) = problems_of(tmp_path, **own, **{"reading/__init__": "import tensorflow"})
+    assert problem.startswith("placing.buffer: loads tensorflow")
 
 
 def test_types_of_a_framework_may_be_imported_for_type_checkers(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -18,7 +19,7 @@ from tfjax_batches.planning.layout import BatchLayout
 MESH = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
 
 
-def build(folder: str, sharding: NamedSharding | None = None, **fields: object) -> object:
+def build(folder: str, sharding: NamedSharding | None = None, **fields: Any) -> object:
     return tjb.build(folder, sharding, **{"global_batch_size": 4, **fields})
 
 
@@ -27,7 +28,6 @@ def build(folder: str, sharding: NamedSharding | None = None, **fields: object) 
     [
         (lambda folder: build("mnits"), "mnist"),
         (lambda folder: build("nubmers", data_dir=str(Path(folder).parents[1])), "numbers"),
-        (lambda folder: build("glue/coal"), "cola"),
         (lambda folder: build(folder, split="tset"), "test"),
         (lambda folder: build(folder, split="trian[:50%]"), "train"),
         (lambda folder: build(folder, features=("nested/imgae",)), "nested/image"),
@@ -58,6 +58,11 @@ def test_misspelt_name_is_answered_with_the_nearest(
     with pytest.raises(tjb.BatchesError) as caught:
         call(numbers_folder)
     assert f"Did you mean {nearest!r}?" in str(caught.value)
+
+
+def test_misspelt_config_of_a_dataset_is_shown_with_what_may_be_wrong() -> None:
+    with pytest.raises(tjb.DatasetNotFoundError, match=r"'glue/coal'.*coal.*name, config or ver"):
+        build("glue/coal")
 
 
 def test_name_like_no_other_is_not_answered_with_all_that_there_are(numbers_folder: str) -> None:

@@ -420,6 +420,7 @@ def test_host_batches_other_failure_keeps_its_error_and_tells_the_step(
 
         def __init__(self, reader: Any) -> None:
             self._reader = reader
+            self.open = reader.open
             self.mean_record_bytes = reader.mean_record_bytes
             self.open = reader.open
 

@@ -2,6 +2,7 @@
 """Checks every shard of every batch on this process, over several shardings of four devices."""
 
 import hashlib
+from typing import Any
 
 import jax
 import numpy as np
@@ -30,7 +31,7 @@ def shardings() -> dict[str, NamedSharding]:
     }
 
 
-def check_shards(batch: dict, examples: np.ndarray) -> None:
+def check_shards(batch: dict[str, Any], examples: np.ndarray) -> None:
     """Compare each local shard of each feature with the examples that belong in its rows."""
     for path, array in (
         ("number", batch["number"]),

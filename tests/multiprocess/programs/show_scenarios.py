@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
@@ -22,11 +23,11 @@ def mesh_of(**shape: int) -> Mesh:
     return Mesh(np.array(jax.devices()).reshape(tuple(shape.values())), tuple(shape))
 
 
-def build(folder: str, sharding: NamedSharding, **fields: object) -> tjb.BatchLoader:
+def build(folder: str, sharding: NamedSharding, **fields: Any) -> tjb.BatchLoader:
     return tjb.build(folder, sharding, global_batch_size=ROWS, with_ids=True, **fields)
 
 
-def first_batch(loader: tjb.BatchLoader) -> dict:
+def first_batch(loader: tjb.BatchLoader) -> dict[str, Any]:
     with iter(loader) as batches:
         return next(batches)
 

@@ -6,13 +6,14 @@ import sys
 
 from tests.multiprocess.launching import REPOSITORY
 
-sys.path += [str(REPOSITORY / folder) for folder in ("scripts", "configs")]
+sys.path.append(str(REPOSITORY / "scripts"))
 
-import digits  # type: ignore[import-not-found]
 import jax
-import train  # type: ignore[import-not-found]
+import train
+from network import init_params
 
 import tfjax_batches as tjb
+from configs import digits
 
 WAYS = [
     ("line_jit", "data=4", ("data",), "jit"),
@@ -37,7 +38,7 @@ def main(data_dir: str) -> None:
         )
         mesh = train.make_mesh(mesh_text)
         loader = tjb.build(config.batches, tjb.data_sharding(mesh, data_axes))
-        params = train.init_params(mesh, 64, config.hidden_units, 10, config.seed)
+        params = init_params(mesh, 64, config.hidden_units, 10, config.seed)
         print(f"way: {name}")
         params = train.train(config, loader, mesh, params)
         tjb.check_replicas(params)

@@ -35,6 +35,8 @@ def leave_on_sigterm(number: int, frame: object) -> NoReturn:
 
 def main(case: str) -> None:
     faulthandler.dump_traceback_later(60, exit=True)
+    # A shell starts its background jobs with SIGINT ignored, and what they start inherits that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     start(itertools.count(), depth=2)
     start(itertools.count(), depth=0)
     batches = start(blocked(), depth=2)
