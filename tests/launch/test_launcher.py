@@ -309,17 +309,9 @@ def test_launch_lines_are_prefixed_and_never_mixed(capfd: pytest.CaptureFixture[
         assert output == "\n".join(expected)
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"processes": 0}, r"a process or more.* processes=0.* processes=1"),
-        ({"command": []}, r"program and its arguments.* command=\[\].*command=\['python'"),
-        ({"command": "python x.py"}, r"one string each.* command='python x.py'.*command=\["),
-    ],
-)
-def test_launch_bad_arguments_are_named(options: dict, words: str) -> None:
-    with pytest.raises(tjb.ConfigError, match=words):
-        launch(**{"command": ["true"], "processes": 1, **options})
+def test_launch_without_processes_is_refused() -> None:
+    with pytest.raises(tjb.ConfigError, match=r"a process or more.* processes=0.* processes=1"):
+        launch(["true"], processes=0)
 
 
 def test_main_prints_errors_without_traceback(capfd: pytest.CaptureFixture[str]) -> None:

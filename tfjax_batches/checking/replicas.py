@@ -78,9 +78,7 @@ def _read(tree: Any, arrays: dict[str, jax.Array]) -> tuple[dict[str, str], dict
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             leaf = jax.random.key_data(leaf)
         arrays[path] = leaf
-        replicated = {
-            device for devices in _replicas(leaf).values() for device in devices if len(devices) > 1
-        }
+        replicated = {device for devices in _replicas(leaf).values() for device in devices}
         checksums[path] = {
             str(shard.device.id): _checksum(shard.data)
             for shard in leaf.addressable_shards
@@ -102,11 +100,11 @@ def _kind(array: jax.Array) -> str:
 
 
 def _replicas(array: jax.Array) -> dict[Span, list[jax.Device]]:
-    """Return the devices, of all processes, that hold each slice of the array."""
+    """Return the devices, of all processes, that hold each slice that several hold."""
     devices_of: dict[Span, list[jax.Device]] = defaultdict(list)
     for device, index in array.sharding.devices_indices_map(array.shape).items():
         devices_of[span_of(index, array.shape)].append(device)
-    return devices_of
+    return {span: devices for span, devices in devices_of.items() if len(devices) > 1}
 
 
 def _checksum(shard: jax.Array) -> str:
@@ -142,8 +140,7 @@ def _mismatches(path: str, array: jax.Array, checksums: list[_Checksums]) -> Ite
     for span, devices in _replicas(array).items():
         holders: dict[str, list[jax.Device]] = defaultdict(list)
         for device in devices:
-            if len(devices) > 1:
-                holders[known[str(device.id)]].append(device)
+            holders[known[str(device.id)]].append(device)
         if len(holders) > 1:
             values = []
             for number, group in enumerate(holders.values(), 1):

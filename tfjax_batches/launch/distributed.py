@@ -17,15 +17,13 @@ COUNT_VARIABLE = "TFJAX_BATCHES_PROCESS_COUNT"
 INDEX_VARIABLE = "TFJAX_BATCHES_PROCESS_INDEX"
 
 
-def environment(
-    base: Mapping[str, str], processes: int, devices_per_process: int
-) -> dict[str, str]:
-    """Return the environment that all processes of a launch share, made of `base`."""
+def environment(base: Mapping[str, str], processes: int, devices: int) -> dict[str, str]:
+    """Return the environment of all processes of a launch, each with `devices` CPU devices."""
     return {
         # The preemption service catches SIGTERM, and the process would live on until SIGKILL.
         "JAX_ENABLE_PREEMPTION_SERVICE": "false",
         **base,
-        "JAX_NUM_CPU_DEVICES": str(devices_per_process),
+        "JAX_NUM_CPU_DEVICES": str(devices),
         "JAX_PLATFORMS": "cpu",
         "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo",
         # gRPC would use a proxy even for 127.0.0.1, and then wait for ever.
@@ -38,8 +36,7 @@ def environment(
 
 def _free_port() -> int:
     """Return a TCP port of 127.0.0.1 that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
 
 
@@ -83,10 +80,10 @@ def _end_with(parent_pid: int) -> None:
 def _report_and_exit(
     kind: type[BaseException], error: BaseException, traceback: TracebackType | None
 ) -> None:
-    """Print the traceback of an uncaught exception, then leave without running exit handlers.
+    """Print the traceback, then leave without the exit handlers of JAX, which wait for the others.
 
-    The exit handlers of JAX would wait for the others. These lose the connection as soon as this
-    process is gone, and wait a second as well: so the launcher sees first who caused it.
+    The others fail as soon as this process is gone, and wait a second as well: so the launcher
+    sees first who caused it.
     """
     sys.__excepthook__(kind, error, traceback)
     sys.stdout.flush()

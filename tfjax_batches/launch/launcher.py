@@ -7,7 +7,6 @@ processes never mix.
 
 import argparse
 import contextlib
-import dataclasses
 import math
 import os
 import signal
@@ -17,7 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import IO
+from typing import IO, NamedTuple
 
 from tfjax_batches.errors import ConfigError
 from tfjax_batches.launch.distributed import INDEX_VARIABLE, environment
@@ -27,16 +26,14 @@ _POLL_SECONDS = 0.02
 _KEPT_LINES = 10_000  # a run may print for days
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchResult:
+class LaunchResult(NamedTuple):
     """How a launch ended.
 
     Attributes:
         returncode: 0 when every process ended with 0; else the exit code of the first that
             failed, 128 + n when signal n ended it; 124 after the time limit.
         reason: Names the process that failed first, or those that were late. Empty: none.
-        outputs: stdout and stderr of each process, together, by process index; of each the last
-            10,000 lines.
+        outputs: The last 10,000 lines of stdout and stderr of each process, by process index.
     """
 
     returncode: int
@@ -71,15 +68,11 @@ def launch(
         The exit code and the output of each process.
 
     Raises:
-        ConfigError: The command is empty or a single string, or there are no processes.
+        ConfigError: There are no processes.
         OSError: The command cannot be started.
     """
-    if isinstance(command, str) or not command or processes < 1:
-        raise ConfigError(
-            "A launch runs a program and its arguments, one string each, in a process or more; got "
-            f"command={command!r}, processes={processes}. "
-            "Pass command=['python', 'train.py'], processes=1."
-        )
+    if processes < 1:
+        raise ConfigError(f"A launch has a process or more; got {processes=}. Pass processes=1.")
     shared = environment({**os.environ, **(env or {})}, processes, devices_per_process)
     outputs: list[deque[str]] = [deque(maxlen=_KEPT_LINES) for _ in range(processes)]
     children: list[subprocess.Popen[str]] = []
@@ -98,9 +91,8 @@ def launch(
         _end(children, readers)
     if echo and reason:
         print(f"launch: {reason}", file=sys.stderr, flush=True)
-    return LaunchResult(
-        returncode=returncode, reason=reason, outputs=tuple("".join(lines) for lines in outputs)
-    )
+    texts = tuple("".join(lines.copy()) for lines in outputs)
+    return LaunchResult(returncode, reason, texts)
 
 
 def _start(command: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
@@ -184,7 +176,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tfjax_batches.launch",
         usage="%(prog)s --processes N [options] -- COMMAND [ARGUMENT ...]",
-        description="Run a command as several JAX processes on this machine, on CPU.",
     )
     parser.add_argument("--processes", type=int, required=True)
     parser.add_argument("--devices-per-process", type=int, default=1, help="default: 1")
