@@ -24,7 +24,6 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tfjax_batches.placing.assemble import Assembler
-from tfjax_batches.placing.isolation import isolated
 from tfjax_batches.placing.prefetcher import Prefetcher
 
 ROWS = 256
@@ -92,7 +91,7 @@ def cost(rounds: int, steps: int) -> dict[str, float]:
         bare, _ = per_step(lambda: assemble(host_batch), steps)
         found = {}
         for depth in (2, 0):
-            with Prefetcher(source, isolated(assemble), depth=depth) as batches:
+            with Prefetcher(source, assemble, depth=depth) as batches:
                 found[depth] = per_step(batches.__next__, steps)
         figures["assembly, CPU"].append(bare)
         figures["beyond it, CPU"].append(found[2][0] - bare)

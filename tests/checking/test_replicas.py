@@ -105,5 +105,5 @@ def test_check_replicas_leaf_that_is_no_array_is_refused() -> None:
 def test_check_replicas_deleted_array_is_refused() -> None:
     array = jnp.ones(3)
     array.delete()
-    with pytest.raises(tjb.ConfigError, match=r"x was donated or deleted\. .*before the step"):
+    with pytest.raises(tjb.ConfigError, match=r"x is donated\. .*before the step"):
         tjb.check_replicas({"x": array})

@@ -24,7 +24,6 @@ from tests.made_datasets import (
     number_example,
     with_reader,
 )
-from tfjax_batches.placing.isolation import _enable_x64
 from tfjax_batches.reading.label_names import find_label_names
 from tfjax_batches.reading.tfrecord.checksum import masked_crc
 
@@ -177,7 +176,7 @@ def test_iter_under_a_transfer_guard(numbers_folder: str) -> None:
 @pytest.mark.parametrize("depth", [0, 2])
 def test_iter_in_any_context_gives_the_dtypes_of_the_build(numbers_folder: str, depth: int) -> None:
     """JAX keeps its contexts by thread: neither that of `next` nor the buffer's own counts."""
-    with _enable_x64(True):
+    with jax.enable_x64(True):
         loader = tjb.build(numbers_folder, global_batch_size=8, with_ids=True, prefetch_depth=depth)
     assert loader.element_spec["number"].dtype == np.int64
     with iter(loader) as batches, jax.default_device(jax.devices()[2]):

@@ -12,7 +12,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tfjax_batches.pipeline.host_batches import HostBatch
 from tfjax_batches.placing.assemble import Assembler, DeviceBatch
-from tfjax_batches.placing.isolation import _enable_x64, isolated
 from tfjax_batches.placing.prefetcher import Prefetcher
 
 MESH = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
@@ -29,8 +28,8 @@ def enter_mesh() -> contextlib.AbstractContextManager[object]:
 CONTEXTS: dict[str, Callable[[], contextlib.AbstractContextManager[object]]] = {
     "mesh": enter_mesh,
     "default_device": lambda: jax.default_device(jax.devices()[3]),
-    "x64": lambda: _enable_x64(True),
-    "no x64": lambda: _enable_x64(False),
+    "x64": lambda: jax.enable_x64(True),
+    "no x64": lambda: jax.enable_x64(False),
     "guard": lambda: jax.transfer_guard("disallow_explicit"),
 }
 
@@ -67,7 +66,7 @@ def test_context_of_the_caller_changes_nothing(
     context: Callable[[], contextlib.AbstractContextManager[object]], depth: int
 ) -> None:
     dtypes = {"float": np.float32, "long": np.int64, "byte": np.uint8}
-    place = isolated(assembler(PartitionSpec("data"), **dtypes))
+    place = assembler(PartitionSpec("data"), **dtypes)
 
     def batches() -> list[DeviceBatch]:
         with Prefetcher(host_batches(**dtypes), place, depth=depth) as batches:
@@ -98,7 +97,7 @@ def test_source_that_reuses_its_memory_changes_no_batch(depth: int, read_only_vi
             yield {"x": given}
         memory[:] = -1
 
-    place = isolated(assembler(PartitionSpec("data"), x=np.float32))
+    place = assembler(PartitionSpec("data"), x=np.float32)
     with Prefetcher(source(), place, depth=depth) as batches:
         for step, batch in enumerate(list(batches)):
             check_all_shards(batch["x"], step)
@@ -118,7 +117,7 @@ def test_donated_batch_leaves_the_next_ones_and_its_replicas_alone(spec: Partiti
     def step(batch: DeviceBatch) -> DeviceBatch:
         return {path: values + 1 for path, values in batch.items()}
 
-    place = isolated(assembler(spec, one=np.float32, other=np.float32))
+    place = assembler(spec, one=np.float32, other=np.float32)
     source = iter([{"one": memory, "other": memory}] * STEPS)
     with Prefetcher(source, place, depth=3) as batches:
         for batch in batches:

@@ -12,7 +12,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tfjax_batches.pipeline.host_batches import HostBatch
 from tfjax_batches.placing.assemble import Assembler
-from tfjax_batches.placing.isolation import isolated
 from tfjax_batches.placing.prefetcher import Prefetcher
 
 ROWS, WIDTH = 64, 2**15  # float32: 8 MB a batch
@@ -36,7 +35,7 @@ def test_prefetcher_many_batches_leave_memory_flat_and_close_frees_all() -> None
     mesh = Mesh(np.array(jax.devices()), ("data",))
     sharding = NamedSharding(mesh, PartitionSpec("data"))
     spec = jax.ShapeDtypeStruct((ROWS, WIDTH), np.dtype(np.float32), sharding=sharding)
-    place = isolated(Assembler({"x": spec}, np.arange(ROWS)))
+    place = Assembler({"x": spec}, np.arange(ROWS))
     gc.collect()
     live_before = len(jax.live_arrays())
     resident = []

@@ -7,13 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 from jax.experimental import multihost_utils
 
 from tfjax_batches.errors import ConfigError
 from tfjax_batches.features.paths import ID, MASK
-
-Ids = npt.NDArray[np.int64]
+from tfjax_batches.planning.order import Int64Array
 
 
 def masked_mean(values: jax.Array, mask: jax.Array) -> jax.Array:
@@ -38,13 +36,12 @@ def masked_mean(values: jax.Array, mask: jax.Array) -> jax.Array:
     return jnp.mean(values, axis=0, where=rows)
 
 
-def gather_examples(batch: Mapping[str, Any], tree: Any) -> tuple[Ids, Any]:
+def gather_examples(batch: Mapping[str, Any], tree: Any) -> tuple[Int64Array, Any]:
     """Return the results of all rows of a batch in order of example, on every process.
 
     Padding is left out. An example that is in the batch twice, as at the end of an epoch with
-    `remainder="carry"`, counts once, with its first row. The result does not depend on the number
-    of processes. If there are several, each must call this, in the thread that runs its other
-    collectives.
+    `remainder="carry"`, counts once, with its first row. If there are several processes, each must
+    call this, in the thread that runs its other collectives.
 
     Args:
         batch: A batch of a loader with `with_ids=True`.
@@ -78,16 +75,11 @@ def gather_examples(batch: Mapping[str, Any], tree: Any) -> tuple[Ids, Any]:
 
 
 def _check_rows(path: str, leaf: Any, ids: jax.Array) -> None:
-    shape = getattr(leaf, "shape", None)
-    if (
-        isinstance(leaf, jax.Array)
-        and leaf.shape[:1] == ids.shape
-        # With several processes, a local array would be gathered as a part of the whole.
-        and leaf.is_fully_addressable == ids.is_fully_addressable
-    ):
-        return
-    raise ConfigError(
-        f"gather_examples takes global arrays with a row for each of the {ids.shape[0]} rows of "
-        f"the batch; {path or 'the tree'} is a {type(leaf).__name__} of shape {shape}. "
-        "Pass the per-row output of a jitted function of the batch."
-    )
+    has_rows = isinstance(leaf, jax.Array) and leaf.shape[:1] == ids.shape
+    # With several processes, a local array would be gathered as a part of the whole.
+    if not has_rows or leaf.is_fully_addressable != ids.is_fully_addressable:
+        raise ConfigError(
+            f"gather_examples takes global arrays with a row for each of the {ids.shape[0]} rows "
+            f"of the batch; {path or 'the tree'} is a {type(leaf).__name__} of shape "
+            f"{getattr(leaf, 'shape', None)}. Pass the output of a jitted function of the batch."
+        )

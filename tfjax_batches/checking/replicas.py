@@ -20,25 +20,23 @@ from tfjax_batches.loading.agreement import gather
 from tfjax_batches.placing.shards import Span, span_of
 
 _MISMATCHES_SHOWN = 5
-
 _Checksums = Mapping[str, str]  # device id → checksum of what it holds
 
 
 def check_replicas(tree: Any) -> None:
     """Check that devices which must hold equal slices of an array do.
 
-    It works on any arrays, such as model parameters, and compares 64-bit checksums of their bits;
-    each shard that has a replica is read once. If there are several processes, each must call this
-    with a tree of the same structure, in the thread that runs its other collectives.
+    It compares 64-bit checksums of their bits; each shard that has a replica is read once. If there
+    are several processes, each must call this, in the thread that runs its other collectives.
 
     Args:
-        tree: A pytree of `jax.Array`s. Arrays on devices of this process only are compared among
-            these. The entry `_host` of a batch is skipped, because its rows differ by process.
+        tree: A pytree of `jax.Array`s, such as a batch or model parameters, of the same structure
+            on all processes. The entry `_host` of a batch is skipped: its rows differ by process.
 
     Raises:
         ReplicaMismatchError: Replicas differ; names leaf, slice, and the devices and processes of
             each value. The same on all processes.
-        ConfigError: A leaf is not a `jax.Array`, or it was donated.
+        ConfigError: A leaf is not a `jax.Array`, or was donated.
         AgreementError: The trees have different leaves, or another process failed to read its own.
 
     Example:
@@ -51,18 +49,17 @@ def check_replicas(tree: Any) -> None:
     replies = gather(lambda: _read(tree, arrays))
     _check_alike([kinds for kinds, _ in replies])
     everyone = [checksums for _, checksums in replies]
-    mismatches = [
-        mismatch
-        for path, array in arrays.items()
-        for mismatch in _mismatches(path, array, [each[path] for each in everyone])
-    ]
+    mismatches: list[str] = []
+    for path, array in arrays.items():
+        mismatches += _mismatches(path, array, [each[path] for each in everyone])
     if mismatches:
-        more = len(mismatches) - _MISMATCHES_SHOWN
-        listed = "\n".join(f"  {mismatch}" for mismatch in mismatches[:_MISMATCHES_SHOWN])
+        listed = mismatches[:_MISMATCHES_SHOWN]
+        if len(mismatches) > len(listed):
+            listed.append(f"… and {len(mismatches) - len(listed)} more")
         raise ReplicaMismatchError(
-            "Devices that hold the same slice of an array hold equal values; these do not:\n"
-            f"{listed}\n{f'  … and {more} more' + chr(10) if more > 0 else ''}"
-            "Load equal rows on these processes; or, if each process loads rows of its own, "
+            "Devices that hold the same slice of an array hold equal values; these do not:\n  "
+            + "\n  ".join(listed)
+            + "\nLoad equal rows on these processes; or, if each process loads rows of its own, "
             "name every mesh axis that splits them, as in PartitionSpec(('host', 'device'))."
         )
 
@@ -72,22 +69,16 @@ def _read(tree: Any, arrays: dict[str, jax.Array]) -> tuple[dict[str, str], dict
     checksums: dict[str, _Checksums] = {}
     for keys, leaf in jax.tree_util.tree_leaves_with_path(tree):
         path = jax.tree_util.keystr(keys, simple=True, separator="/") or "the array"
-        if not isinstance(leaf, jax.Array):
+        if not isinstance(leaf, jax.Array) or leaf.is_deleted():
+            kind = "donated" if isinstance(leaf, jax.Array) else f"a {type(leaf).__name__}"
             raise ConfigError(
-                f"check_replicas compares arrays on devices; {path} is a {type(leaf).__name__}. "
-                "Leave it out, or place it on devices first."
-            )
-        if leaf.is_deleted():
-            raise ConfigError(
-                f"check_replicas reads every array; {path} was donated or deleted. "
-                "Call check_replicas before the step that it is donated to."
+                f"check_replicas reads arrays on devices; {path} is {kind}. Leave it out, or pass "
+                "arrays before the step that they are donated to."
             )
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             leaf = jax.random.key_data(leaf)
         arrays[path] = leaf
-        replicated = {
-            device for devices in _replicas(leaf).values() for device in devices if len(devices) > 1
-        }
+        replicated = {device for devices in _replicas(leaf).values() for device in devices}
         checksums[path] = {
             str(shard.device.id): _checksum(shard.data)
             for shard in leaf.addressable_shards
@@ -109,18 +100,17 @@ def _kind(array: jax.Array) -> str:
 
 
 def _replicas(array: jax.Array) -> dict[Span, list[jax.Device]]:
-    """Return the devices, of all processes, that hold each slice of the array."""
+    """Return the devices, of all processes, that hold each slice that several hold."""
     devices_of: dict[Span, list[jax.Device]] = defaultdict(list)
     for device, index in array.sharding.devices_indices_map(array.shape).items():
         devices_of[span_of(index, array.shape)].append(device)
-    return devices_of
+    return {span: devices for span, devices in devices_of.items() if len(devices) > 1}
 
 
 def _checksum(shard: jax.Array) -> str:
     # Shape and dtype are equal by the sharding; a scalar has no bytes to view.
     data = np.ascontiguousarray(jax.device_get(shard)).reshape(-1).view(np.uint8)
-    # Two checksums of 32 bits each. Both run at memory speed; a cryptographic hash takes five times
-    # as long.
+    # Both run at memory speed; a cryptographic hash takes five times as long.
     return f"{zlib.crc32(data.data):08x}{zlib.adler32(data.data):08x}"
 
 
@@ -150,24 +140,13 @@ def _mismatches(path: str, array: jax.Array, checksums: list[_Checksums]) -> Ite
     for span, devices in _replicas(array).items():
         holders: dict[str, list[jax.Device]] = defaultdict(list)
         for device in devices:
-            if len(devices) > 1:
-                holders[known[str(device.id)]].append(device)
+            holders[known[str(device.id)]].append(device)
         if len(holders) > 1:
-            values = "; ".join(
-                f"value {number} on {_devices_text(group)}"
-                for number, group in enumerate(holders.values(), 1)
-            )
-            yield f"{path}{_span_text(span, array.shape)}: {values}"
-
-
-def _devices_text(devices: list[jax.Device]) -> str:
-    of_process: dict[int, list[int]] = defaultdict(list)
-    for device in devices:
-        of_process[device.process_index].append(device.id)
-    return ", ".join(
-        f"device{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))} of process {process}"
-        for process, ids in sorted(of_process.items())
-    )
+            values = []
+            for number, group in enumerate(holders.values(), 1):
+                where = ", ".join(f"device {d.id} of process {d.process_index}" for d in group)
+                values.append(f"value {number} on {where}")
+            yield f"{path}{_span_text(span, array.shape)}: {'; '.join(values)}"
 
 
 def _span_text(span: Span, shape: tuple[int, ...]) -> str:

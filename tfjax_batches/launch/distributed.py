@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the processes of a launch find each other: through variables of their environment."""
 
-import functools
 import os
-import re
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 
 import jax
@@ -17,74 +15,47 @@ import jax
 ADDRESS_VARIABLE = "TFJAX_BATCHES_COORDINATOR_ADDRESS"
 COUNT_VARIABLE = "TFJAX_BATCHES_PROCESS_COUNT"
 INDEX_VARIABLE = "TFJAX_BATCHES_PROCESS_INDEX"
-LAUNCHER_VARIABLE = "TFJAX_BATCHES_LAUNCHER_PID"
-
-# From the report of an uncaught exception to the exit, see `_exit_after`.
-_EXIT_DELAY_SECONDS = 1.0
-_DEVICE_COUNT_FLAG = "--xla_force_host_platform_device_count"
 
 
-def environment(
-    base: Mapping[str, str], processes: int, devices_per_process: int
-) -> dict[str, str]:
-    """Return the environment of all processes of a launch.
-
-    Args:
-        base: Variables to start from.
-        processes: Number of processes.
-        devices_per_process: CPU devices that each process shows to JAX.
-    """
-    env = dict(base)
-    flags = re.sub(rf"{_DEVICE_COUNT_FLAG}(=\S*)?(\s+|$)", "", env.get("XLA_FLAGS", ""))
-    env["XLA_FLAGS"] = f"{flags.strip()} {_DEVICE_COUNT_FLAG}={devices_per_process}".strip()
-    env.pop("JAX_NUM_CPU_DEVICES", None)  # would win over that flag
-    env["JAX_PLATFORMS"] = "cpu"
-    env["JAX_CPU_COLLECTIVES_IMPLEMENTATION"] = "gloo"
-    # The preemption service catches SIGTERM, and the process would live on until SIGKILL.
-    env.setdefault("JAX_ENABLE_PREEMPTION_SERVICE", "false")
-    # gRPC would use a proxy even for 127.0.0.1, and then wait for ever.
-    no_proxy = env.get("no_grpc_proxy", env.get("no_proxy", ""))
-    env["no_grpc_proxy"] = f"{no_proxy},127.0.0.1".lstrip(",")
-    env["PYTHONUNBUFFERED"] = "1"
-    env[ADDRESS_VARIABLE] = f"127.0.0.1:{_free_port()}"
-    env[COUNT_VARIABLE] = str(processes)
-    env[LAUNCHER_VARIABLE] = str(os.getpid())
-    return env
+def environment(base: Mapping[str, str], processes: int, devices: int) -> dict[str, str]:
+    """Return the environment of all processes of a launch, each with `devices` CPU devices."""
+    return {
+        # The preemption service catches SIGTERM, and the process would live on until SIGKILL.
+        "JAX_ENABLE_PREEMPTION_SERVICE": "false",
+        **base,
+        "JAX_NUM_CPU_DEVICES": str(devices),
+        "JAX_PLATFORMS": "cpu",
+        "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo",
+        # gRPC would use a proxy even for 127.0.0.1, and then wait for ever.
+        "no_grpc_proxy": "127.0.0.1",
+        "PYTHONUNBUFFERED": "1",
+        ADDRESS_VARIABLE: f"127.0.0.1:{_free_port()}",
+        COUNT_VARIABLE: str(processes),
+    }
 
 
 def _free_port() -> int:
     """Return a TCP port of 127.0.0.1 that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 def initialize() -> bool:
     """Join the other processes of the launch that started this one.
 
-    Call it before JAX is used. From then on an uncaught exception ends this process within two
-    seconds. It skips JAX's barrier at exit, which waits minutes for processes that in turn wait for
-    this one; `sys.exit(1)` in one process alone does wait there, so raise instead. When the
-    launcher is killed, this process ends within two seconds too.
+    Call it before JAX is used. From then on an uncaught exception, or the end of the launcher,
+    ends this process within two seconds. `sys.exit(1)` in one process alone waits minutes in JAX's
+    barrier at exit, for processes that wait for this one; raise instead.
 
     Returns:
         True if this process belongs to a launch; if not, nothing is done.
-
-    Example::
-
-        tjb.launch.initialize()
-        loader = tjb.build("mnist", global_batch_size=256)
     """
     if (address := os.environ.get(ADDRESS_VARIABLE)) is None:
         return False
     if jax.distributed.is_initialized():
         return True
-    launcher_pid = int(os.environ[LAUNCHER_VARIABLE])
-    # The parent may also be a wrapper such as `bash -c`, which says nothing about the launcher.
-    if os.getppid() == launcher_pid:
-        threading.Thread(target=_end_with, args=(launcher_pid,), daemon=True).start()
-    sys.excepthook = functools.partial(_exit_after, sys.excepthook)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    sys.excepthook = _report_and_exit
     # JAX warns of any proxy variable; the environment of a launch already avoids the problem.
     jax.config.update("jax_check_proxy_envs", False)
     jax.distributed.initialize(
@@ -99,26 +70,23 @@ def initialize() -> bool:
     return True
 
 
-def _end_with(launcher_pid: int) -> None:
-    """Kill this process and what it started once the launcher, its parent, is gone."""
-    while os.getppid() == launcher_pid:
+def _end_with(parent_pid: int) -> None:
+    """Kill this process and what it started once its parent, the launcher, is gone."""
+    while os.getppid() == parent_pid:
         time.sleep(1)
     os.killpg(0, signal.SIGKILL)  # a child of the launcher leads this group
 
 
-def _exit_after(
-    hook: Callable[[type[BaseException], BaseException, TracebackType | None], object],
-    kind: type[BaseException],
-    error: BaseException,
-    traceback: TracebackType | None,
+def _report_and_exit(
+    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
 ) -> None:
-    """Report an uncaught exception as before, then leave without running exit handlers.
+    """Print the traceback, then leave without the exit handlers of JAX, which wait for the others.
 
-    As soon as this process is gone, the others fail too, because they lose the connection. They
-    wait a second as well before they leave, so that the launcher sees first who caused it.
+    The others fail as soon as this process is gone, and wait a second as well: so the launcher
+    sees first who caused it.
     """
-    hook(kind, error, traceback)
+    sys.__excepthook__(kind, error, traceback)
     sys.stdout.flush()
     sys.stderr.flush()
-    time.sleep(_EXIT_DELAY_SECONDS)
+    time.sleep(1.0)
     os._exit(1)

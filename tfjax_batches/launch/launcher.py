@@ -1,51 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """The launcher: starts the processes, shows their output, and ends them all.
 
-Holds at all times: when a launch is over, however it ended (all done, one failed, time limit,
-Ctrl-C, SIGTERM, SIGHUP), no process of it is left. Lines of two processes never mix.
+Holds at all times: when a launch is over, however it ended, no process of it is left. Lines of two
+processes never mix.
 """
 
 import argparse
-import dataclasses
+import contextlib
+import math
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
-from types import FrameType
-from typing import Any
+from typing import IO, NamedTuple
 
 from tfjax_batches.errors import ConfigError
-from tfjax_batches.launch.child_process import ChildProcess
 from tfjax_batches.launch.distributed import INDEX_VARIABLE, environment
 
-# From SIGTERM to SIGKILL, so that a program can clean up.
-_GRACE_SECONDS = 3.0
+_GRACE_SECONDS = 3.0  # from SIGTERM to SIGKILL, so that a program can clean up
 _POLL_SECONDS = 0.02
-
-# Exit codes of GNU timeout and the shell; 128 + n stands for signal n.
-_TIMED_OUT, _NOT_STARTED, _NOT_FOUND, _SIGNAL_BASE = 124, 126, 127, 128
+_KEPT_LINES = 10_000  # a run may print for days
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchResult:
+class LaunchResult(NamedTuple):
     """How a launch ended.
 
     Attributes:
         returncode: 0 when every process ended with 0; else the exit code of the first that
-            failed, 128 + n when signal n ended it; 124 after the time limit; 127 or 126 when
-            the command does not exist or cannot be started.
-        outputs: stdout and stderr of each process, together, by process index; of each at most the
-            last 1 MiB.
-        failed_process: Index of the process that failed first. None: none failed by itself.
-        timed_out: Whether `timeout_seconds` passed before all were done.
+            failed, 128 + n when signal n ended it; 124 after the time limit.
+        reason: Names the process that failed first, or those that were late. Empty: none.
+        outputs: The last 10,000 lines of stdout and stderr of each process, by process index.
     """
 
     returncode: int
-    outputs: tuple[str, ...] = ()
-    failed_process: int | None = None
-    timed_out: bool = False
+    reason: str
+    outputs: tuple[str, ...]
 
 
 def launch(
@@ -59,8 +52,8 @@ def launch(
 ) -> LaunchResult:
     """Run a command as several local JAX processes, and wait for all of them.
 
-    When one fails, the others are ended: by SIGTERM, and 3 seconds later by SIGKILL. The same
-    happens when a signal interrupts this process; the signal then takes its usual effect here.
+    When one fails, or an exception such as `KeyboardInterrupt` ends this call, the others are
+    ended: by SIGTERM, and 3 seconds later by SIGKILL.
 
     Args:
         command: Program and arguments, the same for each process.
@@ -75,181 +68,121 @@ def launch(
         The exit code and the output of each process.
 
     Raises:
-        ConfigError: The command is empty, or a number is not positive.
-
-    Example::
-
-        result = launch(["python", "scripts/train.py"], processes=4, timeout_seconds=600)
+        ConfigError: There are no processes.
+        OSError: The command cannot be started.
     """
-    _check(command, processes, devices_per_process, timeout_seconds)
-    base = environment({**os.environ, **(env or {})}, processes, devices_per_process)
-    with _Launch(echo=echo) as running:
-        try:
-            for index in range(processes):
-                running.start(command, {**base, INDEX_VARIABLE: str(index)})
-        except OSError as error:
-            code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_STARTED
-            index = len(running.children)
-            reason = f"process {index} cannot be started: {error.strerror}: {command[0]!r}."
-            ending = LaunchResult(returncode=code, failed_process=index)
-        else:
-            ending, reason = running.watch(timeout_seconds)
+    if processes < 1:
+        raise ConfigError(f"A launch has a process or more; got {processes=}. Pass processes=1.")
+    shared = environment({**os.environ, **(env or {})}, processes, devices_per_process)
+    outputs: list[deque[str]] = [deque(maxlen=_KEPT_LINES) for _ in range(processes)]
+    children: list[subprocess.Popen[str]] = []
+    readers: list[threading.Thread] = []
+    printing = threading.Lock()
+    try:
+        for index, lines in enumerate(outputs):
+            child = _start(command, {**shared, INDEX_VARIABLE: str(index)})
+            children.append(child)
+            prefix = f"[{index}] " if echo else None
+            arguments = (child.stdout, lines, prefix, printing)
+            readers.append(threading.Thread(target=_read, args=arguments, daemon=True))
+            readers[-1].start()
+        returncode, reason = _wait(children, timeout_seconds)
+    finally:
+        _end(children, readers)
     if echo and reason:
         print(f"launch: {reason}", file=sys.stderr, flush=True)
-    outputs = [child.output() for child in running.children]
-    outputs += [""] * (processes - len(outputs))
-    return dataclasses.replace(ending, outputs=tuple(outputs))
+    texts = tuple("".join(lines.copy()) for lines in outputs)
+    return LaunchResult(returncode, reason, texts)
 
 
-def _check(
-    command: Sequence[str],
-    processes: int,
-    devices_per_process: int,
-    timeout_seconds: float | None,
-) -> None:
-    """Raise ConfigError for arguments that describe no launch."""
-    if isinstance(command, str) or not command or not all(isinstance(c, str) for c in command):
-        raise ConfigError(
-            f"A command is a program and its arguments, one string each; got command={command!r}. "
-            "Pass command=['python', 'train.py'], or `-- python train.py` on the command line."
-        )
-    counts = {"processes": processes, "devices_per_process": devices_per_process}
-    for name, value in counts.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ConfigError(
-                "A launch has at least one process, and one device in each; got "
-                f"{name}={value!r}. Pass {name}=1 or more."
-            )
-    if timeout_seconds is not None and not timeout_seconds > 0:
-        raise ConfigError(
-            f"A time limit is positive; got timeout_seconds={timeout_seconds}. Pass more seconds, "
-            "or leave timeout_seconds out for no limit."
-        )
+def _start(command: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
+    """Start a process that leads a process group of its own."""
+    return subprocess.Popen(
+        command,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,
+    )
 
 
-class _Launch:
-    """The processes of one launch; after the `with` block none of them is left.
+def _read(pipe: IO[str], lines: deque[str], prefix: str | None, printing: threading.Lock) -> None:
+    """Keep the lines that a process prints, and print them after `prefix`, if there is one."""
+    # If nobody reads our own stdout any more, closing the pipe ends the process too.
+    with pipe, contextlib.suppress(BrokenPipeError):
+        for line in pipe:
+            lines.append(line)
+            if prefix is not None:
+                with printing:
+                    print(prefix + line.rstrip("\n"), flush=True)
 
-    Inside the block, signals that would end this process are only recorded, so that none can
-    interrupt the cleanup. Afterwards the earlier handlers are back, and the first signal is raised
-    again.
+
+def _wait(children: list[subprocess.Popen[str]], timeout_seconds: float | None) -> tuple[int, str]:
+    """Return exit code and reason, once the launch is over."""
+    deadline = time.monotonic() + (math.inf if timeout_seconds is None else timeout_seconds)
+    while True:
+        statuses = [_status(child) for child in children]
+        for index, status in enumerate(statuses):
+            if status:
+                code, how = status, f"exit code {status}"
+                if status < 0:
+                    code, how = 128 - status, f"signal {-status} ({signal.strsignal(-status)})"
+                return code, f"process {index} of {len(children)} failed with {how}."
+        if None not in statuses:
+            return 0, ""
+        if time.monotonic() >= deadline:
+            late = ", ".join(str(i) for i, status in enumerate(statuses) if status is None)
+            return 124, f"not done after {timeout_seconds} s: process {late}."
+        time.sleep(_POLL_SECONDS)
+
+
+def _status(child: subprocess.Popen[str]) -> int | None:
+    """Return the exit code or minus the signal; None while it runs.
+
+    Unlike `poll`, this does not free the process id, which is also that of the group to signal.
     """
-
-    def __init__(self, *, echo: bool) -> None:
-        self.children: list[ChildProcess] = []
-        self._echoes = echo
-        self._printing = threading.Lock()
-        self._signals: list[int] = []
-        self._handlers: dict[int, Any] = {}
-
-    def __enter__(self) -> "_Launch":
-        # Python allows handlers in the main thread only, and runs them there.
-        if threading.current_thread() is threading.main_thread():
-            for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                handler = signal.getsignal(signum)
-                # Ignored signals stay ignored (nohup); None is one that Python cannot restore.
-                if handler not in (signal.SIG_IGN, None):
-                    self._handlers[signum] = handler
-                    signal.signal(signum, self._record)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            self._end_children()
-        finally:
-            for signum, handler in self._handlers.items():
-                signal.signal(signum, handler)
-        if self._signals:
-            signal.raise_signal(self._signals[0])
-
-    def start(self, command: Sequence[str], env: Mapping[str, str]) -> None:
-        """Start the next process."""
-        prefix = f"[{len(self.children)}] " if self._echoes else None
-        self.children.append(ChildProcess(command, env, prefix, self._printing))
-
-    def watch(self, timeout_seconds: float | None) -> tuple[LaunchResult, str]:
-        """Wait until the launch is over; return the result and the reason of a failure.
-
-        Args:
-            timeout_seconds: Time limit. None: no limit.
-        """
-        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        while True:
-            time.sleep(_POLL_SECONDS)
-            statuses = [child.status() for child in self.children]
-            for index, status in enumerate(statuses):
-                if status:
-                    code, how = status, f"exit code {status}"
-                    if status < 0:
-                        code = _SIGNAL_BASE - status
-                        how = f"signal {-status} ({signal.strsignal(-status)})"
-                    reason = f"process {index} of {len(statuses)} failed with {how}."
-                    return LaunchResult(returncode=code, failed_process=index), reason
-            if None not in statuses:
-                return LaunchResult(returncode=0), ""
-            if self._signals:
-                return LaunchResult(returncode=_SIGNAL_BASE + self._signals[0]), "interrupted."
-            if deadline is not None and time.monotonic() >= deadline:
-                late = ", ".join(str(i) for i, status in enumerate(statuses) if status is None)
-                reason = f"not done after {timeout_seconds} s: process {late}."
-                return LaunchResult(returncode=_TIMED_OUT, timed_out=True), reason
-
-    def _end_children(self) -> None:
-        """End the children and everything they started, and reap them."""
-        deadline = time.monotonic() + _GRACE_SECONDS
-        try:
-            for child in self.children:
-                if not child.is_over():
-                    child.signal_group(signal.SIGTERM)
-            while time.monotonic() < deadline and not all(c.is_over() for c in self.children):
-                time.sleep(_POLL_SECONDS)
-        finally:
-            for child in self.children:
-                child.signal_group(signal.SIGKILL)
-            for child in self.children:
-                child.reap()
-
-    def _record(self, signum: int, _: FrameType | None) -> None:
-        self._signals.append(signum)
+    found = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if found is None:
+        return None
+    return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m tfjax_batches.launch",
-        usage="%(prog)s --processes N [options] -- COMMAND [ARGUMENT ...]",
-        description="Run a command as several JAX processes on this machine, on CPU.",
-        epilog="example:\n  %(prog)s --processes 4 -- python scripts/train.py",
-        formatter_class=argparse.RawDescriptionHelpFormatter,  # keeps the example on one line
-        allow_abbrev=False,
-    )
-    parser.add_argument("--processes", type=int, required=True, help="number of processes")
-    parser.add_argument(
-        "--devices-per-process", type=int, default=1, help="CPU devices in each (default: 1)"
-    )
-    parser.add_argument("--timeout-seconds", type=float, help="time limit (default: none)")
-    return parser
+def _end(children: list[subprocess.Popen[str]], readers: list[threading.Thread]) -> None:
+    """End the processes and everything they started."""
+    deadline = time.monotonic() + _GRACE_SECONDS
+    try:
+        _signal_groups(children, signal.SIGTERM)
+        for reader in readers:  # ends with the last process that can print
+            reader.join(max(0.0, deadline - time.monotonic()))
+    finally:
+        _signal_groups(children, signal.SIGKILL)
+        for child in children:
+            child.wait()
+        for reader in readers:
+            reader.join(1.0)  # a process that left the group may hold the pipe for ever
+
+
+def _signal_groups(children: list[subprocess.Popen[str]], signum: int) -> None:
+    for child in children:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # all of it has ended
+            os.killpg(child.pid, signum)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Args:
-        argv: Its words. None: those of this process.
-
-    Returns:
-        The exit code: that of the launch; 2 for wrong arguments; 130 after Ctrl-C.
-    """
-    words = list(sys.argv[1:] if argv is None else argv)
-    # Versions of argparse differ in how they treat "--".
-    cut = words.index("--") if "--" in words else len(words)
-    parser = _parser()
-    options = parser.parse_args(words[:cut])
-    if cut == len(words):
-        parser.error("the command comes after --, as in: --processes 4 -- python train.py")
+    """Run the command line; return the exit code of the launch, or 2 for wrong arguments."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tfjax_batches.launch",
+        usage="%(prog)s --processes N [options] -- COMMAND [ARGUMENT ...]",
+    )
+    parser.add_argument("--processes", type=int, required=True)
+    parser.add_argument("--devices-per-process", type=int, default=1, help="default: 1")
+    parser.add_argument("--timeout-seconds", type=float, help="default: no limit")
+    parser.add_argument("command", nargs="+", help="such as: python scripts/train.py")
     try:
-        return launch(words[cut + 1 :], **vars(options)).returncode
-    except ConfigError as error:
+        return launch(**vars(parser.parse_args(argv))).returncode
+    except (ConfigError, OSError) as error:
         print(f"launch: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        return _SIGNAL_BASE + signal.SIGINT

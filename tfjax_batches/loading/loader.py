@@ -18,7 +18,6 @@ from tfjax_batches.loading.state import Fingerprint, read_state
 from tfjax_batches.pipeline.host_batches import HostBatch
 from tfjax_batches.pipeline.host_pipeline import HostPipeline
 from tfjax_batches.placing.assemble import Assembler
-from tfjax_batches.placing.isolation import isolated
 from tfjax_batches.placing.prefetcher import Prefetcher
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import BatchPlan, StepPlan
@@ -243,7 +242,7 @@ class BatchLoader:
     @functools.cached_property
     def _place(self) -> Callable[[HostBatch], FlatBatch]:
         """What makes a batch of a host batch."""
-        assemble = isolated(Assembler(self.device_specs, self.pipeline.rows))
+        assemble = Assembler(self.device_specs, self.pipeline.rows)
 
         def place(host_batch: HostBatch) -> FlatBatch:
             return {**assemble(host_batch), **{path: host_batch[path] for path in self.host_specs}}

@@ -23,7 +23,8 @@ DeviceBatch = dict[str, jax.Array]
 class Assembler:
     """Places host batches on this process's devices and makes global arrays of them.
 
-    The slice of the host array that each device gets is computed once, here.
+    The result depends on the host batch alone: not on the thread, nor on the JAX contexts that are
+    open there, nor on later writes to the host arrays.
 
     Args:
         specs: Global shape, dtype and `NamedSharding` of each entry, by path.
@@ -40,22 +41,17 @@ class Assembler:
     def __call__(self, host_batch: "HostBatch") -> DeviceBatch:
         """Return the global arrays of one step, by path.
 
-        The host arrays must not be written to afterwards: on CPU devices JAX may keep using
-        their memory.
-
-        Args:
-            host_batch: Arrays [process_batch, ...] by path.
-
         Raises:
             FeatureError: A value does not fit the dtype that it has on the device.
         """
-        # A transfer guard is meant for accidental transfers; this one is the purpose of the call.
-        with jax.transfer_guard_host_to_device("allow"):
+        # The dtypes on the device were decided when the loader was built, and a transfer guard is
+        # meant for accidental transfers. Both are settings of a thread.
+        with jax.enable_x64(True), jax.transfer_guard_host_to_device("allow"):
             return {path: entry.place(host_batch[path]) for path, entry in self._entries.items()}
 
 
 class _Placement:
-    """How one entry of the batch is placed on the devices."""
+    """Places one entry of the batch. The slice that each device gets is computed once, here."""
 
     def __init__(self, path: str, spec: jax.ShapeDtypeStruct, rows: Int64Array) -> None:
         self._path = path
@@ -79,7 +75,7 @@ class _Placement:
             self._local_index[span] = (local_rows, *(slice(*part) for part in others))
 
     def place(self, values: npt.NDArray[np.generic]) -> jax.Array:
-        values = to_device_dtype(self._path, values, self._dtype)
+        values = to_device_dtype(self._path, _owned(values), self._dtype)
         return jax.make_array_from_callback(
             self._shape,
             self._sharding,
@@ -95,16 +91,7 @@ def device_dtype(dtype: np.dtype) -> np.dtype:
 def to_device_dtype(
     path: str, values: npt.NDArray[np.generic], dtype: np.dtype
 ) -> npt.NDArray[np.generic]:
-    """Return `values` in `dtype`, if that changes no value.
-
-    Args:
-        path: The feature, for the message.
-        values: Array of any shape.
-        dtype: Dtype on the device.
-
-    Raises:
-        FeatureError: A value would change; names feature, value and the possible fixes.
-    """
+    """Return `values` in `dtype`; raise FeatureError if that changes a value."""
     if values.dtype == dtype:
         return values
     with np.errstate(over="ignore"):  # reported below
@@ -113,17 +100,22 @@ def to_device_dtype(
     if np.issubdtype(values.dtype, np.inexact):
         changed &= ~np.isnan(values)
     if changed.any():
+        fix = "with_ids=False"
+        if path != ID:
+            fix = f"features=(…) without it, or cast('float32', {path!r}) in preprocess"
         raise FeatureError(
             f"A value reaches the device unchanged; feature {path!r} is {values.dtype} and "
             f"{values[changed].flat[0]} is not a value of {dtype}, which JAX uses for it. "
-            f"{_dtype_fix(path, values.dtype)}"
+            f"Turn on jax_enable_x64, or use {fix}."
         )
     return narrow
 
 
-def _dtype_fix(path: str, dtype: np.dtype) -> str:
-    if path == ID:
-        return "Turn on jax_enable_x64, or leave the index out with with_ids=False."
-    if dtype.kind == "f":
-        return f"Add cast('float32', {path!r}) to preprocess, or turn on jax_enable_x64."
-    return "Turn on jax_enable_x64, or leave the feature out with features=(…)."
+def _owned(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """Return an array that nobody can write to: on CPU devices JAX may keep using its memory."""
+    part: object = values
+    while isinstance(part, np.ndarray):
+        if part.flags.writeable:
+            return values.copy()
+        part = part.base
+    return values

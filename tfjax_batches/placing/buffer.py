@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bounded queue between the thread that makes batches and the consumer.
 
-Holds at all times: entries leave in the order in which they came; the error or end of the source
+Holds at all times: batches leave in the order in which they came; the error or end of the source
 follows the last of them, and is raised at every later call; what waits is within `depth` and
 `max_bytes`. Once shut it holds nothing and accepts nothing.
 """
 
-import dataclasses
 import threading
 from collections import deque
 from types import TracebackType
@@ -20,28 +19,13 @@ from tfjax_batches.placing.shards import local_bytes
 B = TypeVar("B")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueuedBatch(Generic[B]):
-    """A placed batch.
-
-    Attributes:
-        batch: The batch that the consumer gets.
-        state: State of the source after this batch.
-        num_bytes: Its part of `max_bytes`; 0 where that is None.
-    """
-
-    batch: B
-    state: Any
-    num_bytes: int
-
-
 class Buffer(Generic[B]):
     """A queue of placed batches, for one producer and any number of consumers.
 
     Args:
-        depth: Entries that may wait.
-        max_bytes: Bytes of device memory that the waiting entries may take on this process. The
-            next entry is assumed to be as large as the largest so far. The first entry, and any
+        depth: Batches that may wait.
+        max_bytes: Bytes of device memory that the waiting batches may take on this process. The
+            next batch is assumed to be as large as the largest so far. The first batch, and any
             larger than `max_bytes`, is admitted only while a consumer is blocked on it. None: no
             limit.
     """
@@ -50,7 +34,7 @@ class Buffer(Generic[B]):
         self._depth = depth
         self._max_bytes = max_bytes
         self._largest_bytes: int | None = None
-        self._entries: deque[QueuedBatch[B]] = deque()
+        self._entries: deque[tuple[B, Any, int]] = deque()  # batch, state after it, its bytes
         self._error: BaseException | None = None
         self._traceback: TracebackType | None = None
         self._waiting_consumers = 0
@@ -58,34 +42,29 @@ class Buffer(Generic[B]):
         self._changed = threading.Condition()
 
     def wait_for_room(self) -> bool:
-        """Wait until there is room for an entry; return False once the buffer is shut."""
+        """Wait until there is room for a batch; return False once the buffer is shut."""
         with self._changed:
             self._changed.wait_for(lambda: self._shut or self._has_room())
             return not self._shut
 
     def put(self, batch: B, state: Any) -> None:
-        """Add an entry. The caller has waited for room.
-
-        Args:
-            batch: The placed batch.
-            state: State of the source after it.
-        """
-        entry = QueuedBatch(batch, state, 0 if self._max_bytes is None else _device_bytes(batch))
+        """Add a batch, and the state of the source after it. The caller has waited for room."""
+        num_bytes = 0 if self._max_bytes is None else _device_bytes(batch)
         with self._changed:
             if not self._shut:
-                self._entries.append(entry)
-                self._largest_bytes = max(self._largest_bytes or 0, entry.num_bytes)
+                self._entries.append((batch, state, num_bytes))
+                self._largest_bytes = max(self._largest_bytes or 0, num_bytes)
                 self._changed.notify_all()
 
     def fail(self, error: BaseException) -> None:
-        """Add the error that follows the last entry; `StopIteration` for the end."""
+        """Add the error that follows the last batch; `StopIteration` for the end."""
         with self._changed:
             if not self._shut:
                 self._error, self._traceback = error, error.__traceback__
                 self._changed.notify_all()
 
-    def take(self) -> QueuedBatch[B]:
-        """Wait for the next entry and return it, or raise the error that comes in its place.
+    def take(self) -> tuple[B, Any]:
+        """Wait for the next batch and its state, or raise the error that comes in its place.
 
         Raises:
             IteratorClosedError: The buffer is shut, or was while this waited.
@@ -100,7 +79,8 @@ class Buffer(Generic[B]):
                     self._waiting_consumers -= 1
             if self._entries:
                 self._changed.notify_all()
-                return self._entries.popleft()
+                batch, state, _ = self._entries.popleft()
+                return batch, state
             if self._error is not None:
                 # Reset the traceback, which otherwise grows with each raise.
                 raise self._error.with_traceback(self._traceback)
@@ -110,7 +90,7 @@ class Buffer(Generic[B]):
             )
 
     def shut(self) -> None:
-        """Drop all entries, and wake all threads that wait."""
+        """Drop all batches, and wake all threads that wait."""
         with self._changed:
             self._shut = True
             self._entries.clear()
@@ -129,7 +109,7 @@ class Buffer(Generic[B]):
             return True
         if self._largest_bytes is None:
             return False
-        waiting = sum(entry.num_bytes for entry in self._entries)
+        waiting = sum(num_bytes for *_, num_bytes in self._entries)
         return waiting + self._largest_bytes <= self._max_bytes
 
 

@@ -18,26 +18,19 @@ from absl import logging
 from tfjax_batches.errors import IteratorClosedError
 from tfjax_batches.placing.buffer import Buffer
 from tfjax_batches.placing.stats import Phase, Progress
-from tfjax_batches.placing.watchdog import Watchdog
+from tfjax_batches.placing.watchdog import warn_of_stalls
 
 H = TypeVar("H")
 B = TypeVar("B")
 
-# `close` returns within two seconds, whatever the source does.
-_JOIN_SECONDS = 1.5
-_THREAD_NAME = "tfjax_batches-prefetch"
+_JOIN_SECONDS = 1.5  # `close` returns within two seconds, whatever the source does
 
 
 class Producer(Generic[H, B]):
     """Fills a buffer with placed batches, in a thread or when `produce_one` is called.
 
     It holds no reference to the `Prefetcher`, which could not be garbage-collected otherwise. The
-    other arguments are those of the `Prefetcher`.
-
-    Args:
-        buffer: Receives the batches, and the error or the end after them.
-        progress: Records what this is doing.
-        in_thread: Whether to start a thread.
+    arguments are those of the `Prefetcher`.
 
     Attributes:
         thread: The thread; None without one.
@@ -55,22 +48,19 @@ class Producer(Generic[H, B]):
         in_thread: bool,
         stall_seconds: float | None,
     ) -> None:
-        self.thread: threading.Thread | None = None
-        self._watchdog: Watchdog | None = None
         self._source: Iterator[H] | None = source
         self._place = place
         self._get_state = get_state
         self._cancel = cancel
         self._buffer = buffer
         self._progress = progress
+        self._ended = threading.Event()
+        self._watchdog: threading.Thread | None = None
         if stall_seconds is not None:
-            self._watchdog = Watchdog(
-                stall_seconds,
-                lambda: progress.waiting_since,
-                lambda seconds: _log_stall(progress, seconds),
-            )
-        if in_thread:
-            self.thread = threading.Thread(target=self._run, name=_THREAD_NAME, daemon=True)
+            arguments = (progress, stall_seconds, self._ended)
+            self._watchdog = _make_thread("watchdog", warn_of_stalls, *arguments)
+            self._watchdog.start()
+        self.thread = _make_thread("prefetch", self._run) if in_thread else None
         atexit.register(self.end)
         if self.thread is not None:
             self.thread.start()
@@ -119,8 +109,9 @@ class Producer(Generic[H, B]):
         """End, and wait up to 1.5 seconds for the thread; log a warning if it needs longer."""
         self._buffer.shut()
         self._cancel()
+        self._ended.set()
         if self._watchdog is not None:
-            self._watchdog.end()
+            self._watchdog.join()
         thread = self.thread or self._start_dropping()
         if thread is None or not thread.is_alive() or thread is threading.current_thread():
             return
@@ -141,7 +132,7 @@ class Producer(Generic[H, B]):
         """Drop the source of a synchronous iterator in a thread, because that may take long."""
         if self._source is None:
             return None
-        thread = threading.Thread(target=self._drop_source, name=_THREAD_NAME, daemon=True)
+        thread = _make_thread("prefetch", self._drop_source)
         try:
             thread.start()
         except RuntimeError:  # some versions of Python start no thread at exit
@@ -153,18 +144,10 @@ class Producer(Generic[H, B]):
             return  # also at interpreter shutdown, when the names below may be gone
         # For tf.data this waits until none of its threads runs Python code.
         self._source, self._get_state, self._cancel = None, lambda: None, lambda: None
-        if self._watchdog is not None:
-            self._watchdog.request_stop()
+        self._ended.set()
         atexit.unregister(self.end)
 
 
-def _log_stall(progress: Progress, seconds: float) -> None:
-    logging.warning(
-        "tfjax_batches: next() has waited %s s for batch %d of this iterator (state %r); the slow "
-        "phase is %r. It keeps waiting. stall_seconds sets the period of this warning; None turns "
-        "it off.",
-        f"{seconds:.2g}" if seconds < 10 else f"{seconds:.0f}",
-        progress.steps,
-        progress.state,
-        progress.phase.value,
-    )
+def _make_thread(name: str, run: Callable[..., object], *arguments: Any) -> threading.Thread:
+    name = f"tfjax_batches-{name}"
+    return threading.Thread(target=run, name=name, args=arguments, daemon=True)

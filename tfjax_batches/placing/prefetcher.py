@@ -86,23 +86,20 @@ class Prefetcher(Iterator[B], Generic[H, B]):
         return self._progress.stats()
 
     def __next__(self) -> B:
-        """Return the next batch.
+        """Return the next batch; an error of the source stands in the place of its batch.
 
         Raises:
             StopIteration: The source has no more batches.
             IteratorClosedError: `close` was called.
-            Exception: The error of the source or of `place`, at the place of the batch that failed
-                and at each later call.
         """
         with self._progress.timed(Phase.WAIT):
             if self._producer.thread is None:
                 self._producer.produce_one()
-            entry = self._buffer.take()
-        self._progress.state = entry.state
+            batch, self._progress.state = self._buffer.take()
         self._progress.steps += 1
         if advice := self._alarm.check(self._progress.stats()):
             logging.warning("tfjax_batches: %s", advice)
-        return entry.batch
+        return batch
 
     def __enter__(self) -> Self:
         return self

@@ -43,26 +43,12 @@ def data_sharding(
 
 
 def check_data_axes(data_axes: object, axis_names: Sequence[str]) -> None:
-    """Check that `data_axes` names different axes of a mesh.
-
-    Args:
-        data_axes: A tuple or list of names.
-        axis_names: The axes of the mesh.
-
-    Raises:
-        LayoutError: It does not.
-    """
-    if not isinstance(data_axes, tuple | list) or len(set(data_axes)) < len(data_axes):
-        raise LayoutError(
-            f"data_axes names different axes of the mesh; got {data_axes!r}. "
-            f"Name some of {tuple(axis_names)}."
-        )
-    for axis in data_axes:
-        if axis not in axis_names:
-            raise LayoutError(
-                f"data_axes names axes of the mesh; {axis!r} is not one of {tuple(axis_names)}. "
-                f"{nearest_hint(str(axis), axis_names)}"
-            )
+    """Raise LayoutError unless `data_axes` names different axes of a mesh."""
+    names = data_axes if isinstance(data_axes, tuple | list) else (data_axes,)
+    unknown = [name for name in names if name not in axis_names]
+    if unknown or len(set(names)) < len(names):
+        fix = nearest_hint(str(unknown[0]), axis_names) if unknown else "Name each axis once."
+        raise LayoutError(f"data_axes names different axes of the mesh; got {data_axes!r}. {fix}")
 
 
 def feature_sharding(
@@ -75,47 +61,27 @@ def feature_sharding(
 
     The common sharding is cut to the rank of the feature; one given by name must fit.
 
-    Args:
-        path: Path of the entry.
-        shape: Its global shape.
-        sharding: The common sharding.
-        feature_shardings: Shardings by path, used in place of `sharding`.
-
     Raises:
-        LayoutError: The feature's own partition spec has more entries than the feature has dims,
-            or the mesh axes of an entry do not divide its dim.
+        LayoutError: The sharding does not fit the global shape.
     """
     own = feature_shardings.get(path)
     if own is None:
         spec = PartitionSpec(*tuple(sharding.spec)[: len(shape)])
         own = NamedSharding(sharding.mesh, spec, memory_kind=sharding.memory_kind)
-    elif len(own.spec) > len(shape):
-        raise LayoutError(
-            "A PartitionSpec has at most one entry for each dim of its feature; feature "
-            f"{path!r} is {list(shape)}, batch dim included, and feature_shardings[{path!r}] is "
-            f"{own.spec} on {own.mesh}. Drop the extra entries."
-        )
     try:
         own.shard_shape(shape)
-    except ValueError as error:
+    except (ValueError, IndexError) as error:  # IndexError: more entries than dims
         raise LayoutError(
-            "The mesh axes of each entry of a PartitionSpec divide its dim; feature "
-            f"{path!r} is {list(shape)}, and its sharding is {own.spec} on {own.mesh}. Pass "
-            f"another one in feature_shardings[{path!r}]."
+            "A PartitionSpec has at most one entry for each dim of its feature, whose mesh axes "
+            f"divide that dim; feature {path!r} is {list(shape)}, batch dim included, and its "
+            f"sharding is {own.spec} on {own.mesh}. Pass another one in "
+            f"feature_shardings[{path!r}]."
         ) from error
     return own
 
 
 def check_feature_names(named: Iterable[str], known: Iterable[str]) -> None:
-    """Check the names in `feature_shardings`.
-
-    Args:
-        named: Paths that `feature_shardings` names.
-        known: Paths of the entries of a batch on the devices.
-
-    Raises:
-        LayoutError: A path names no entry.
-    """
+    """Raise LayoutError if a name in `feature_shardings` is no path of a batch on the devices."""
     known = list(known)
     for name in named:
         if name not in known:

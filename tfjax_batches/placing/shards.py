@@ -11,14 +11,8 @@ Span = tuple[tuple[int, int], ...]
 
 
 def span_of(index: tuple[slice, ...] | None, shape: tuple[int, ...]) -> Span:
-    """Return the slice of a device as integers.
-
-    Args:
-        index: As `devices_indices_map` and `jax.Shard.index` have it; not None, which stands for
-            devices of other processes.
-        shape: Shape of the global array.
-    """
-    assert index is not None
+    """Return a slice of a global array, as `jax.Shard.index` has it, as integers."""
+    assert index is not None  # devices of other processes have None
     return tuple(part.indices(size)[:2] for part, size in zip(index, shape, strict=True))
 
 

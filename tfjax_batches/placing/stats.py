@@ -38,8 +38,7 @@ class Stats:
         wait_seconds: The consumer's time in `next`.
         read_seconds: Time for getting host batches.
         place_seconds: Time for converting and placing them.
-        full_seconds: Time in which the thread held a host batch and had no room for it. Only the
-            part within `seconds` counts.
+        full_seconds: Time in which the thread held a host batch and had no room for it.
     """
 
     steps: int = 0
@@ -81,7 +80,6 @@ class Progress:
         self.phase = Phase.READ
         self.waiting_since: float | None = None
         self._first_asked: float | None = None
-        self._last_returned = 0.0
         self._elapsed = 0.0
         self._seconds = dict.fromkeys(Phase, 0.0)
 
@@ -111,15 +109,9 @@ class Progress:
 
     def end(self, phase: Phase, start: float, now: float) -> None:
         """Record that a phase, begun at `start`, ends at `now`."""
-        if phase is Phase.FULL:
-            # The consumer may begin late, and do other things until it closes the iterator.
-            start = max(start, now if self._first_asked is None else self._first_asked)
-            if self.waiting_since is None:
-                now = max(start, min(now, self._last_returned))
         self._seconds[phase] += now - start
         if phase is Phase.WAIT:
             self.waiting_since = None
-            self._last_returned = now
             self._elapsed = now - (self._first_asked or now)
 
 
@@ -146,52 +138,31 @@ class _Timed:
 class InputBoundAlarm:
     """Reports, once, that the consumer spends much of its time waiting.
 
-    It looks at windows of time and reports only when several in a row are input-bound, so that a
-    slow start or one slow batch does not count.
+    It looks at one window of time after the other. The first does not count, for its slow start.
     """
 
     SHARE = 0.3
-    WINDOW_SECONDS = 20.0
-    WINDOWS = 3
+    WINDOW_SECONDS = 60.0
 
     def __init__(self) -> None:
-        self._window_start = self._start = Stats()
-        self._bound_windows = 0
+        self._before = Stats()
         self._reported = False
 
-    def check(self, stats: Stats) -> str | None:
-        """Return the text of a warning, or None.
-
-        Args:
-            stats: Statistics of one iterator, later ones at each call.
-        """
-        seconds = stats.seconds - self._window_start.seconds
+    def check(self, now: Stats) -> str | None:
+        """Return the text of a warning, or None."""
+        before, seconds = self._before, now.seconds - self._before.seconds
         if self._reported or seconds < self.WINDOW_SECONDS:
             return None
-        waited = stats.wait_seconds - self._window_start.wait_seconds
-        self._window_start = stats
-        if waited < self.SHARE * seconds:
-            self._start, self._bound_windows = stats, 0
-            return None
-        self._bound_windows += 1
-        if self._bound_windows < self.WINDOWS:
+        self._before = now
+        waited = now.wait_seconds - before.wait_seconds
+        if not before.steps or waited < self.SHARE * seconds:
             return None
         self._reported = True
-        return _advice(self._start, stats)
-
-
-def _advice(before: Stats, after: Stats) -> str:
-    """Return how long the consumer waited between two stats, for which phase, and a hint."""
-    seconds = after.seconds - before.seconds
-    waited = after.wait_seconds - before.wait_seconds
-    read = after.read_seconds - before.read_seconds
-    place = after.place_seconds - before.place_seconds
-    if read >= place:
-        slow, hint = "reading", "Parse fewer features, or give the process more CPU cores."
-    else:
-        slow, hint = "placing", "Use smaller dtypes on the way to the device, or fewer features."
-    return (
-        f"{waited / seconds:.0%} of the last {seconds:.0f} s was spent waiting for batches, up to "
-        f"step {after.steps} of this iterator. The slow phase is {slow} (read {read:.1f} s, "
-        f"place {place:.1f} s). {hint}"
-    )
+        read = now.read_seconds - before.read_seconds
+        place = now.place_seconds - before.place_seconds
+        return (
+            f"{waited / seconds:.0%} of the last {seconds:.0f} s was spent waiting for batches, up "
+            f"to step {now.steps} of this iterator. The slow phase is "
+            f"{'reading' if read >= place else 'placing'} (read {read:.1f} s, place {place:.1f} "
+            "s). Use fewer features, smaller dtypes, or more CPU cores for this process."
+        )

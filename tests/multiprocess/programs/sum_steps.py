@@ -11,7 +11,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tfjax_batches import BatchLayout
 from tfjax_batches.placing.assemble import Assembler
-from tfjax_batches.placing.isolation import isolated
 from tfjax_batches.placing.prefetcher import Prefetcher
 
 ROWS, STEPS = 8, 200
@@ -29,7 +28,7 @@ def main() -> None:
     sharding = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), PartitionSpec("data"))
     rows = BatchLayout.from_sharding(sharding, ROWS).rows(jax.process_index())
     spec = jax.ShapeDtypeStruct((ROWS,), np.dtype(np.int32), sharding=sharding)
-    place = isolated(Assembler({"x": spec}, rows))
+    place = Assembler({"x": spec}, rows)
 
     @jax.jit
     def step(total: jax.Array, batch: dict[str, jax.Array]) -> jax.Array:
