@@ -171,7 +171,7 @@ def test_verify_and_index_of_array_records(
         (("preview", "{numbers}", "--features=nmber"), "Did you mean 'number'?"),
         (
             ("describe", "{numbers}", "--global_batch_size=8", "--processes=0"),
-            "equal numbers of devices",
+            "sizes of at least 1",
         ),
         (("preview", "{numbers}", "--rows=0"), "got 0"),
         (("describe", "{numbers}", "--global_batch_size=8", "--spec=dat"), "Did you mean 'data'?"),
