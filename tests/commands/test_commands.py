@@ -167,7 +167,6 @@ def test_verify_and_index_of_array_records(
         (("describe", "digits"), "global_batch_size must be an integer"),
         (("verify", "{numbers}", "--split=tran"), "Did you mean 'train'?"),
         (("index", "/nowhere"), "There is no such folder"),
-        (("preview", "{numbers}", "--rows=99"), "99"),
         (("preview", "{numbers}", "--features=nmber"), "Did you mean 'number'?"),
         (
             ("describe", "{numbers}", "--global_batch_size=8", "--processes=0"),
@@ -241,7 +240,6 @@ def test_preview_of_a_small_split_prints_all_of_it(
     code, out, _ = run(capsys, "preview", numbers_folder, "--split=train[:3]", *options)
     assert code == 0
     assert "int64[3]" in out
-    assert run(capsys, "preview", numbers_folder, "--split=train[:3]", "--rows=4")[0] == 2
 
 
 def test_program_runs_as_a_module_without_devices(numbers_folder: str) -> None:

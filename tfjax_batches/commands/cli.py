@@ -94,9 +94,7 @@ def _make_parser() -> argparse.ArgumentParser:
         if name == "describe":
             _add_machines(command)
         if name == "preview":
-            command.add_argument(
-                "--rows", type=int, help="Examples to print. Default: 4, or all if fewer."
-            )
+            command.add_argument("--rows", type=int, default=4, help="Most to print. Default: 4.")
     return parser
 
 

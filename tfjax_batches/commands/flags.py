@@ -50,8 +50,8 @@ def define_batch_flags(prefix: str = "", flag_values: flags.FlagValues = flags.F
     text = "Mesh axes and sizes in order, such as data=4,model=2; one size may be -1: all others."
     _define(flags.Flag(flags.ArgumentParser(), None, "mesh", "data=-1", text), flag_values)
     text = "Mesh axes that split the batch. Empty: none, and each device holds all rows."
-    as_list = flags.ListParser(), flags.ListSerializer(",")
-    _define(flags.Flag(*as_list, "data_axes", "data", text), flag_values)
+    writer: flags.ListSerializer[str] = flags.ListSerializer(",")
+    _define(flags.Flag(flags.ListParser(), writer, "data_axes", "data", text), flag_values)
 
 
 def batch_config_from_flags(

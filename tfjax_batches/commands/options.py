@@ -30,7 +30,7 @@ class FieldOption:
     Attributes:
         name: Name of the field.
         doc: Its description in the docstring of `BatchConfig`, on one line.
-        default: Its default; None for one that is mutable.
+        default: Its default; None for a dict.
         expected: What its text must be.
         is_optional: Whether it may be `none`.
         read: Returns the value of any other text, or raises ValueError.

@@ -16,18 +16,15 @@ from tfjax_batches.text.description import Description, Table
 from tfjax_batches.text.values import shorten, value_text
 
 _VALUES_WIDTH = 60
-_ROWS = 4  # by default
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the values of the features, decoded and after each transform."""
-    fields, rows = given_fields(arguments), arguments.rows
-    batch_size = fields.get("global_batch_size", rows or _ROWS)
+    fields = given_fields(arguments)
+    batch_size = fields.get("global_batch_size", arguments.rows)
     layout = BatchLayout.simulate({"data": 1}, (), batch_size, process_of_device=1)
     loader = dry_run(fields.pop("dataset"), layout, **fields)
-    if rows is None:
-        rows = min(_ROWS, loader.plan.epoch_length, loader.num_examples)
-    stages = loader.preview(rows)
+    stages = loader.preview(min(arguments.rows, loader.plan.epoch_length, loader.num_examples))
     print("\n\n".join(str(_describe_stage(stage, each)) for stage, each in stages.items()))
     return 0
 

@@ -234,7 +234,7 @@ class BatchLayout:
             held = self.rows(group[0])
             rows.append((runs_text(np.array(group)), runs_text(held), f"{len(held):,}"))
         if len(groups) > _GROUPS_SHOWN:
-            rows.append((f"{len(groups) - _GROUPS_SHOWN} more", "", ""))
+            rows.append((f"… {len(groups) - _GROUPS_SHOWN} more", "", ""))
         title = (
             f"{count_text(self.global_batch_size, 'row')} on mesh {mesh_text(self.mesh_shape)}, "
             f"partition spec {partition_text(self.spec)}"

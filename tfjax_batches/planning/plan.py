@@ -142,21 +142,14 @@ class BatchPlan:
         return epochs * per_epoch + min(places, per_epoch)
 
     def plan_rows(self, step: int, rows: Int64Array) -> StepPlan:
-        """Return what `rows` (int64[n], rising) hold at `step`.
-
-        Raises:
-            IndexError: There is no such step.
-        """
+        """Return what `rows` (int64[n], rising) hold at `step`; raise IndexError if it is none."""
         return self.plan_steps(range(step, step + 1), rows)[0]
 
     def plan_steps(self, steps: range, rows: Int64Array) -> list[StepPlan]:
-        """Return what `rows` (int64[n], rising) hold at each of several consecutive steps.
+        """Return what `rows` hold at each of several consecutive steps.
 
         Much cheaper than as many calls: at 256 rows a step, most of the time goes into calling
         NumPy.
-
-        Raises:
-            IndexError: There is no such step.
         """
         stop = self.num_steps
         if stop is None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`plot_layout`: a picture of the rows on each device."""
 
-import textwrap
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _MOST_DEVICES = 4096
 _MOST_NAMED = 16
-_TITLE_LETTER_INCHES = 0.085  # of 10 points; a little more than the mean
+_MOST_TICKS = 32
 
 
 def plot_layout(layout: BatchLayout) -> "Figure":
@@ -52,13 +52,12 @@ def plot_layout(layout: BatchLayout) -> "Figure":
     )
     ax.set_ylim(layout.global_batch_size, 0)
     ax.set_xlim(-0.5, count - 0.5)
-    ax.locator_params(axis="x", integer=True)
+    ax.set_xticks(range(0, count, math.ceil(count / _MOST_TICKS)))
     more = len(layout.process_of_device) - count
     ax.set_xlabel("device, in mesh order" + (f" ({more:,} more)" if more else ""))
     ax.set_ylabel("row")
-    # Above the figure, not the axes, which are narrower. A title that is too long is cut off.
-    title = textwrap.fill(layout.describe().title, int(width / _TITLE_LETTER_INCHES))
-    figure.suptitle(title, fontsize=10, parse_math=False)
+    # Above the figure, not the axes, which are narrower.
+    figure.suptitle(layout.describe().title, fontsize=10, parse_math=False, wrap=True)
     if len(processes) <= _MOST_NAMED:
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=8, frameon=False)
     return figure

@@ -126,7 +126,7 @@ def _title(values: _Values, row: int, label: str, names: _LabelNames) -> str:
     return " ".join([*parts, *([f"#{values[ID][row]}"] if ID in values else [])])
 
 
-def _to_grey_levels(path: str, images: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _to_grey_levels(path: str, images: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """Return images for matplotlib, [rows, height, width] and maybe colours: 0 black, 1 white."""
     if images.ndim == 4 and images.shape[-1] == 1:
         images = images[..., 0]
@@ -141,7 +141,8 @@ def _to_grey_levels(path: str, images: npt.NDArray[Any]) -> npt.NDArray[Any]:
         low, high = 0.0, 255.0
     elif low >= -1 and high <= 1:
         low, high = (0.0, 1.0) if low >= 0 else (-1.0, 1.0)
-    return np.nan_to_num(np.clip((numbers - low) / max(high - low, 1e-12), 0.0, 1.0))
+    levels: npt.NDArray[np.float32] = (numbers - low) / max(high - low, 1e-12)
+    return np.nan_to_num(levels).clip(0.0, 1.0)
 
 
 def _draw_images(pictures: npt.NDArray[Any], titles: list[str]) -> "Figure":
@@ -166,6 +167,6 @@ def _draw_table(rows: Int64Array, values: _Values, names: _LabelNames) -> "Figur
     figure = new_figure(0.08 * max(map(len, lines)) + 0.5, 0.2 * len(lines) + 0.5)
     ax = figure.subplots()
     ax.set_axis_off()
-    text = {"family": "monospace", "fontsize": 9, "parse_math": False}
-    ax.text(0, 1, "\n".join(lines), verticalalignment="top", **text)
+    text = ax.text(0, 1, "\n".join(lines), family="monospace", fontsize=9, va="top")
+    text.set_parse_math(False)
     return figure

@@ -28,12 +28,13 @@ def describe_run(
 ) -> Description:
     """Return order, layout, features and memory of a run."""
     rows = layout.describe()
+    plan = pipeline.plan
     order = f"shuffle={str(config.shuffle)!r}, seed={config.seed}"
     summary = facts(
-        examples=_examples_text(pipeline.plan),
+        examples=plan.selection.describe() if plan.selection else f"{plan.num_examples:,}",
         order="as in the split" if config.shuffle == "none" else order,
-        steps=_steps_text(pipeline.plan),
-        remainder=_remainder_text(pipeline.plan),
+        steps=_steps_text(plan),
+        remainder=_remainder_text(plan),
         transforms="; ".join(pipeline.chain.labels),
     )
     return Description(
@@ -46,11 +47,6 @@ def describe_run(
             _memory_facts(config, layout, pipeline.process_index, device_specs),
         ),
     )
-
-
-def _examples_text(plan: BatchPlan) -> str:
-    selection = plan.selection
-    return f"{plan.num_examples:,}" if selection is None else selection.describe()
 
 
 def _steps_text(plan: BatchPlan) -> str:
@@ -103,11 +99,7 @@ def _memory_facts(
     device = sum(map(shard_bytes, specs))
     # Not `local_bytes`: the mesh of a dry run has no devices.
     on_process = device * layout.process_of_device.count(process)
-    cap = ""
-    if cap_bytes is not None and cap_bytes < depth * on_process:
-        fit = cap_bytes // on_process
-        held = f"room for {fit}" if fit else "less than one batch: each is made on demand"
-        cap = f", capped at {bytes_text(cap_bytes)}, {held}"
+    cap = "" if cap_bytes is None else f", capped at {bytes_text(cap_bytes)}"
     return facts(
         step=f"{bytes_text(whole)} in all, process {process} reads "
         f"{count_text(layout.process_batch_size(process), 'row')} of it; "

@@ -66,8 +66,7 @@ class Description:
 
     def __str__(self) -> str:
         blocks = ["\n".join(table.to_lines()) for table in self.tables if table.rows]
-        first, rest = blocks[:1], blocks[1:]
-        return "\n".join([self.title, *first, *(f"\n{block}" for block in rest)])
+        return "\n".join([self.title, "\n\n".join(blocks)]).rstrip()
 
     def _repr_html_(self) -> str:
         tables = "".join(table.to_html() for table in self.tables if table.rows)
