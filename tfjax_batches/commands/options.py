@@ -25,15 +25,10 @@ class OptionError(argparse.ArgumentTypeError, ValueError):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FieldOption:
-    """How one field is written.
+    """How one field is written; `default` is None for a dict.
 
-    Attributes:
-        name: Name of the field.
-        doc: Its description in the docstring of `BatchConfig`, on one line.
-        default: Its default; None for a dict.
-        expected: What its text must be.
-        is_optional: Whether it may be `none`.
-        read: Returns the value of any other text, or raises ValueError.
+    `read` returns the value of a text, or raises ValueError if the text is not as `expected`. It
+    does not get the text `none`, which stands for None where `is_optional`.
     """
 
     name: str

@@ -87,7 +87,7 @@ def show(
     if not image:
         return _draw_table(rows, values, label_names)
     titles = [_title(values, index, label, label_names) for index in range(len(rows))]
-    return _draw_images(_to_grey_levels(image, values[image]), titles)
+    return _draw_images(_to_levels(image, values[image]), titles)
 
 
 def _first_rows(batch: Mapping[str, Any], n: int) -> tuple[Int64Array, _Values]:
@@ -126,8 +126,8 @@ def _title(values: _Values, row: int, label: str, names: _LabelNames) -> str:
     return " ".join([*parts, *([f"#{values[ID][row]}"] if ID in values else [])])
 
 
-def _to_grey_levels(path: str, images: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Return images for matplotlib, [rows, height, width] and maybe colours: 0 black, 1 white."""
+def _to_levels(path: str, images: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Return images as matplotlib draws them, from 0 (black) to 1 (white)."""
     if images.ndim == 4 and images.shape[-1] == 1:
         images = images[..., 0]
     if images.ndim != 3 and not _is_image(images):
