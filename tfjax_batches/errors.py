@@ -17,14 +17,10 @@ Each is also the builtin that a caller would expect, so `except ValueError` work
     ├── IteratorClosedError   (RuntimeError)         `next` after `close`
     ├── MissingPackageError   (ImportError)          an optional package is not installed
     └── UnsupportedError      (NotImplementedError)  not supported by this version
-
-A message has three parts: the rule, the values with their names, and the fix.
 """
 
 import difflib
 from collections.abc import Iterable
-
-_WORDS_SHOWN = 40
 
 
 class BatchesError(Exception):
@@ -86,19 +82,13 @@ class UnsupportedError(BatchesError, NotImplementedError):
 def nearest_hint(name: str, known: Iterable[str]) -> str:
     """Return a sentence that names the nearest known word, or all known words if none is near.
 
-    Args:
-        name: The word that is not known.
-        known: The known words.
-
     Example:
         >>> nearest_hint("seeds", ["seed", "split"])
         "Did you mean 'seed'?"
-        >>> nearest_hint("x", ["seed", "split"])
-        "Known: 'seed', 'split'."
     """
     words = sorted(known)
     if close := difflib.get_close_matches(name, words, n=1):
         return f"Did you mean {close[0]!r}?"
-    if len(words) > _WORDS_SHOWN:
+    if len(words) > 40:  # such as all datasets of TFDS
         return f"None of the {len(words):,} known names is similar."
-    return f"Known: {', '.join(map(repr, words))}." if words else "There are none."
+    return f"Known: {', '.join(map(repr, words)) or 'none'}."

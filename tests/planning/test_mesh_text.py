@@ -32,11 +32,11 @@ def test_parse_mesh_shape_fills_the_open_axis(text: str, devices: int, shape: di
         ("data=2,data=2", None, "wrong at 'data=2'"),
         ("", None, "wrong at ''"),
         ("data=2,", None, "wrong at ''"),
-        ("data=-1", None, "Give the size of data."),
-        ("data=-1,model=-1", 4, "Give the sizes of the others."),
-        ("data=3", 4, "'data=3' holds 3 of 4. Change its sizes, or give one as -1."),
-        ("data=-1,model=3", 4, "holds 3 of 4"),
-        ("data=-1,model=8", 4, "holds 8 of 4"),
+        ("data=-1", None, "'data=-1' with num_devices=None"),
+        ("data=-1,model=-1", 4, "one of them may be -1; got 'data=-1,model=-1'"),
+        ("data=3", 4, "'data=3' with num_devices=4. Change the sizes, or give one as -1."),
+        ("data=-1,model=3", 4, "with num_devices=4"),
+        ("data=-1,model=8", 4, "with num_devices=4"),
     ],
 )
 def test_parse_mesh_shape_that_is_none_is_refused(
@@ -53,7 +53,7 @@ def test_parse_mesh_shape_that_is_none_is_refused(
         ("data", ("data",)),
         ("host + device, -, seq", (("host", "device"), None, "seq")),
         (",model", (None, "model")),
-        ("", ()),
+        ("", (None,)),
     ],
 )
 def test_parse_partition_spec_any_form(text: str, spec: tuple) -> None:

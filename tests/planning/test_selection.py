@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The laws of plans hold over the examples that a filter selects."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,6 +20,11 @@ def selection_of(ids: list[int], num_in_split: int) -> Selection:
     return Selection(name="x", ids=found, num_in_split=num_in_split, digest=digest_ids(found))
 
 
+def selecting(plan: BatchPlan, ids: list[int], num_in_split: int) -> BatchPlan:
+    selection = selection_of(ids, num_in_split)
+    return dataclasses.replace(plan, num_examples=len(ids), selection=selection)
+
+
 @given(plans(max_examples=12), st.data())
 def test_laws_hold_over_selected_examples(plan: BatchPlan, data: st.DataObject) -> None:
     ids = data.draw(
@@ -26,7 +33,7 @@ def test_laws_hold_over_selected_examples(plan: BatchPlan, data: st.DataObject) 
         ).map(sorted)
     )
     layout = data.draw(layouts(plan.global_batch_size))
-    selected = plan.keeping(selection_of(ids, 61))
+    selected = selecting(plan, ids, 61)
     # Counts and steps are those of a split of that many examples; each row holds another id.
     assert (selected.num_steps, selected.num_examples) == (plan.num_steps, len(ids))
     for step in range(selected.num_steps or 0):
@@ -50,9 +57,9 @@ def test_plans_are_equal_if_name_and_ids_of_selections_are() -> None:
         num_epochs=1,
         remainder=Remainder.PAD,
     )
-    assert plan.keeping(selection_of([1, 4], 9)) == plan.keeping(selection_of([1, 4], 9))
-    assert plan.keeping(selection_of([1, 4], 9)) != plan.keeping(selection_of([1, 5], 9))
-    with pytest.raises(tjb.ConfigError, match=r"2 of 9 examples \(kept by x\) over num_epochs=1"):
+    assert selecting(plan, [1, 4], 9) == selecting(plan, [1, 4], 9)
+    assert selecting(plan, [1, 4], 9) != selecting(plan, [1, 5], 9)
+    with pytest.raises(tjb.ConfigError, match=r"2 of 9 examples \(filter x\) with num_epochs=1"):
         BatchPlan(
             num_examples=2,
             global_batch_size=4,
@@ -60,5 +67,5 @@ def test_plans_are_equal_if_name_and_ids_of_selections_are() -> None:
             seed=0,
             num_epochs=1,
             remainder=Remainder.CARRY,
-            kept=selection_of([1, 4], 9),
+            selection=selection_of([1, 4], 9),
         )

@@ -2,6 +2,7 @@
 """Pictures of batches and layouts, by what is in them."""
 
 import io
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,12 +30,10 @@ def titles(figure: Figure) -> list[str]:
     return [ax.get_title() for ax in figure.axes if ax.images]
 
 
-def cells(figure: Figure) -> list[list[str]]:
-    """Return the texts of a table, its header first."""
-    (table,) = figure.axes[0].tables
-    found = {place: cell.get_text().get_text() for place, cell in table.get_celld().items()}
-    lines, columns = (max(place[axis] for place in found) for axis in (0, 1))
-    return [[found[line, column] for column in range(columns + 1)] for line in range(lines + 1)]
+def lines(figure: Figure) -> list[list[str]]:
+    """Return the cells of each line of a table, its header first."""
+    (text,) = figure.axes[0].texts
+    return [re.split(r"  +", line.strip()) for line in text.get_text().splitlines()]
 
 
 def test_show_draws_images_of_a_global_batch_with_names_and_ids(digits_data_dir: str) -> None:
@@ -48,8 +47,9 @@ def test_show_draws_images_of_a_global_batch_with_names_and_ids(digits_data_dir:
     assert titles(figure) == [f"{labels[i]} #{i}" for i in range(5)]
     for row, ax in enumerate(ax for ax in figure.axes if ax.images):
         drawn = ax.images[0]
-        np.testing.assert_array_equal(drawn.get_array(), np.asarray(batch["image"])[row, ..., 0])
-        assert drawn.get_clim() == (0, 255)
+        image = np.asarray(batch["image"])[row, ..., 0]
+        np.testing.assert_allclose(drawn.get_array(), image / 255, atol=1e-6)
+        assert drawn.get_clim() == (0, 1)
 
 
 def test_show_marks_padding_and_takes_names_for_the_label_alone() -> None:
@@ -60,7 +60,7 @@ def test_show_marks_padding_and_takes_names_for_the_label_alone() -> None:
     }
     assert titles(tjb.show(batch, label_names=["ant", "bee"])) == ["bee", "ant", "padding"]
     assert titles(tjb.show(batch, label="count")) == ["0", "1", "padding"]
-    table = cells(tjb.show(batch, image="", label_names={"nested/label": ["ant", "bee"]}))
+    table = lines(tjb.show(batch, image="", label_names={"nested/label": ["ant", "bee"]}))
     assert [row[table[0].index("nested/label")] for row in table[1:]] == ["bee", "ant", "7"]
     assert [row[table[0].index("count")] for row in table[1:]] == ["0", "1", "1"]
 
@@ -91,8 +91,9 @@ def test_show_draws_grey_images_by_the_same_scale(shape: tuple[int, ...]) -> Non
     images = np.linspace(-1, 1, np.prod(shape)).reshape(shape).astype(np.float32)
     figure = tjb.show({"image": images}, image="image")
     for row, ax in enumerate(figure.axes):
-        np.testing.assert_allclose(ax.images[0].get_array(), images.reshape(2, 6, 5)[row])
-        assert ax.images[0].get_clim() == (-1, 1)
+        expected = (images.reshape(2, 6, 5)[row] + 1) / 2
+        np.testing.assert_allclose(ax.images[0].get_array(), expected, atol=1e-6)
+        assert ax.images[0].get_clim() == (0, 1)
 
 
 def test_show_of_tokens_strings_and_numbers_is_a_table() -> None:
@@ -102,13 +103,13 @@ def test_show_of_tokens_strings_and_numbers_is_a_table() -> None:
         "weight": np.array([1 / 3, 2, 3], np.float32),
         "_host": {"text": text, "of other rows": np.zeros(7)},
     }
-    table = cells(tjb.show(batch, 2))
+    table = lines(tjb.show(batch, 2))
     assert table == [
-        ["_host/text", "tokens", "weight"],
-        ["naïve", " ".join(map(str, range(12))) + " …", "0.3333"],
-        ["�", " ".join(map(str, range(20, 32))) + " …", "2"],
+        ["row", "_host/text", "tokens", "weight"],
+        ["0", "naïve", " ".join(map(str, range(12))) + " …", "0.3333"],
+        ["1", "�", " ".join(map(str, range(20, 32))) + " …", "2"],
     ]
-    assert cells(tjb.show(batch))[3][0] == "x" * 39 + "…"
+    assert lines(tjb.show(batch))[3][1] == "x" * 39 + "…"
 
 
 @pytest.mark.parametrize("text", ["$5 and $6", r"$\nosuch{$", "$", "a_b$^$"])
@@ -122,9 +123,7 @@ def test_show_draws_dollars_as_they_are(text: str, image: str | None) -> None:
     }
     figure = tjb.show(batch, image=image, label_names=[text])
     figure.savefig(io.BytesIO())
-    tables = [cell for table in figure.axes[0].tables for cell in table.get_celld().values()]
-    shown = [*figure.findobj(Text), *(cell.get_text() for cell in tables)]
-    drawn = [each for each in shown if each.get_text() == text]
+    drawn = [each for each in figure.findobj(Text) if text in each.get_text()]
     assert drawn
     assert not any(each.get_parse_math() for each in drawn)
 
@@ -153,20 +152,13 @@ def test_show_says_what_it_cannot_draw(arguments: dict, error: type, message: st
         tjb.show(batch, **arguments)
 
 
-def donated_batch() -> dict[str, jax.Array]:
-    array = jax.numpy.ones((2, 3))
-    array.delete()
-    return {"x": array}
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (dict, r"no rows .*\(no arrays\)"),
-        (lambda: {"x": np.float32(1)}, r"no rows .*\(no arrays\)"),
-        (lambda: {"x": np.zeros((0, 3))}, r"no rows .*\(x: \[0, 3\]\).* iterator"),
+        (dict, r"has none \(no arrays\)"),
+        (lambda: {"x": np.float32(1)}, r"has none \(no arrays\)"),
+        (lambda: {"x": np.zeros((0, 3))}, r"has none \(x: \[0, 3\]\).* iterator"),
         (lambda: np.ones(3), "nested dict of arrays; .* ndarray"),
-        (donated_batch, "'x' was donated .*before the step"),
     ],
 )
 def test_show_of_a_batch_without_rows_says_why(make, message: str) -> None:

@@ -52,7 +52,7 @@ def test_describe_pod(digits_data_dir: str) -> None:
         ({"num_epochs": 1}, "'carry': batches go on with the next epoch; 3 examples left out at"),
         ({"num_epochs": 2}, "steps      4 in 2 epochs; 2 per epoch"),
         ({"seed": 7}, "shuffle='global', seed=7"),
-        ({"prefetch_depth": 3, "prefetch_bytes": 1000}, "capped at 1,000 B, room for 2"),
+        ({"prefetch_depth": 3, "prefetch_bytes": 1000}, "capped at 1,000 B"),
         ({"prefetch_depth": 0}, "0 batches, 0 B on the devices"),
     ],
 )

@@ -34,7 +34,7 @@ def test_is_number_takes_finite_numbers(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [math.nan, math.inf, np.float32("inf"), 10**400, True, np.bool_(0), "1", None, 2j]
+    "value", [math.nan, math.inf, np.float32("inf"), True, np.bool_(0), "1", None, 2j]
 )
 def test_is_number_takes_nothing_else(value: Any) -> None:
     assert not is_number(value)

@@ -10,22 +10,16 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tfjax_batches.commands.cli import PROGRAM, parse_command_line, shell_text
+from tfjax_batches.commands.cli import PROGRAM, parse_command_line
 from tfjax_batches.errors import BatchesError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command.
-
-    Args:
-        argv: The words, the command first. None: those of this process.
+    """Run the command of `argv`, or of this process.
 
     Returns:
         Exit code: 0; 1 if `verify` finds damage; 2 after an error, which is printed to stderr; 130
         after Ctrl-C.
-
-    Raises:
-        SystemExit: With code 2 for wrong arguments, 0 after `--help`.
     """
     arguments = parse_command_line(argv)
     # Hides the notices that TensorFlow prints when it is imported.
@@ -34,9 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code: int = command.run(arguments)
     except BatchesError as error:
-        print(
-            f"{PROGRAM} {arguments.command}: error: {shell_text(error, arguments)}", file=sys.stderr
-        )
+        print(f"{PROGRAM} {arguments.command}: error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

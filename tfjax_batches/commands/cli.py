@@ -2,12 +2,11 @@
 """The command line: the arguments of each command."""
 
 import argparse
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tfjax_batches.commands.options import field_options
-from tfjax_batches.errors import BatchesError, nearest_hint
+from tfjax_batches.errors import nearest_hint
 
 PROGRAM = "python -m tfjax_batches"
 
@@ -16,179 +15,122 @@ Look at datasets and runs before starting them. `COMMAND --help` describes each 
 
   {PROGRAM} describe digits --global_batch_size=64 --prepare
 """
-_DESCRIBE = f"""\
-Print what a run would do, from the dataset's metadata alone: steps, remainder, the rows of each
-process, features, bytes. No record is read, and the machines need not exist.
+# Each begins with the line that the list of commands shows.
+_COMMANDS = {
+    "describe": f"""\
+Print what a run would do: steps, remainder, the rows of each process, features, bytes.
+
+Metadata of the dataset are enough: no record is read, and the machines need not exist.
 
   {PROGRAM} describe mnist --global_batch_size=256
   {PROGRAM} describe mnist --global_batch_size=1024 --processes=64 --devices_per_process=4
   {PROGRAM} describe c4 --global_batch_size=512 --mesh=data=32,model=8 --spec=data,model \\
       --processes=64 --features=text --keep_on_host=text
-"""
-_PREVIEW = f"""\
+""",
+    "preview": f"""\
 Print the first examples of a run, decoded and after each transform.
 
   {PROGRAM} preview digits --prepare
   {PROGRAM} preview mnist --rows=2 --preprocess='value_range(-1, 1)'
-"""
-_INDEX = f"""\
+""",
+    "index": f"""\
 Find the records of TFRecord files before the first run, and store the index.
 
   {PROGRAM} index imagenet2012
   {PROGRAM} index /data/tfds/mnist/3.0.1 --split=train
-"""
-_VERIFY = f"""\
-Read every record, and compare checksums and counts with those stored. Prints file, record and
-offset of each damaged record; the exit code is then 1.
+""",
+    "verify": f"""\
+Read every record, and compare checksums and counts with those stored.
+
+Prints file, record and offset of each damaged record; the exit code is then 1.
 
   {PROGRAM} verify imagenet2012 --split=validation
   {PROGRAM} verify /data/tfds/mnist/3.0.1
-"""
-_OPS = f"""\
+""",
+    "ops": f"""\
 Print the ops that --preprocess can name, with their arguments.
 
   {PROGRAM} ops
-"""
-_COMMANDS = {
-    "describe": _DESCRIBE,
-    "preview": _PREVIEW,
-    "index": _INDEX,
-    "verify": _VERIFY,
-    "ops": _OPS,
+""",
 }
 _WITH_FIELDS = ("describe", "preview")
 
 
 def parse_command_line(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the parsed arguments; the error for a misspelt word names the nearest one.
-
-    Args:
-        argv: The words, the command first. None: those of this process.
-
-    Raises:
-        SystemExit: With code 2 for wrong arguments, 0 after `--help`.
-    """
-    parser = make_parser()
-    words = list(sys.argv[1:] if argv is None else argv)
-    if words and not words[0].startswith("-") and words[0] not in _COMMANDS:
-        parser.error(f"invalid choice: {words[0]!r}. {nearest_hint(words[0], _COMMANDS)}")
-    arguments, unknown = parser.parse_known_args(words)
+    """Return the parsed arguments; the error for a misspelt option names the nearest one."""
+    parser = _make_parser()
+    arguments, unknown = parser.parse_known_args(argv)
     if unknown:
-        hint = nearest_hint(unknown[0].partition("=")[0], _options(arguments))
+        known = set(vars(arguments))
+        if arguments.command in _WITH_FIELDS:
+            known |= field_options().keys()
+        hint = nearest_hint(unknown[0].lstrip("-").partition("=")[0], known)
         parser.error(f"unrecognized arguments: {' '.join(unknown)}. {hint}")
     return arguments
 
 
-def shell_text(error: BatchesError, arguments: argparse.Namespace) -> str:
-    """Return the message of an error, with options in place of Python arguments.
-
-    Args:
-        error: The error of a command.
-        arguments: The arguments of that command.
-    """
-    text = str(error)
-    if arguments.command not in _WITH_FIELDS:
-        return text.replace("Pass prepare=True, or run", "Run")
-    return text.replace("prepare=True", "--prepare")
+def given_fields(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of `BatchConfig` that were given, including the dataset."""
+    return {name: value for name, value in vars(arguments).items() if name in field_options()}
 
 
-def _options(arguments: argparse.Namespace) -> list[str]:
-    names = set(vars(arguments)) - {"command", "dataset"}
-    if arguments.command in _WITH_FIELDS:
-        names |= {field.name for field in field_options()} - {"dataset"}
-    return [f"--{name}" for name in names]
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
-    parser = argparse.ArgumentParser(
-        prog=PROGRAM,
-        description=_ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    added = {
-        name: commands.add_parser(
-            name,
-            help=about.partition("\n\n")[0].partition(". ")[0].rstrip(".").replace("\n", " "),
-            description=about,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        for name, about in _COMMANDS.items()
+def _make_parser() -> argparse.ArgumentParser:
+    style: dict[str, Any] = {
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+        "allow_abbrev": False,
     }
-    for name in ("describe", "preview", "index", "verify"):
-        added[name].add_argument(
-            "dataset", help="TFDS name[/config][:version], or a versioned folder"
-        )
-    for name in _WITH_FIELDS:
-        _add_fields(added[name])
-    _add_machines(added["describe"])
-    _add_count(added["preview"], "--rows", None, "Examples to print. Default: 4, or all if fewer.")
-    for name in ("index", "verify"):
-        added[name].add_argument("--split", help="One split. Default: all splits.")
-        added[name].add_argument("--data_dir", help="Folder of prepared datasets.")
+    parser = argparse.ArgumentParser(prog=PROGRAM, description=_ABOUT, **style)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, about in _COMMANDS.items():
+        command = commands.add_parser(name, help=about.splitlines()[0], description=about, **style)
+        if name == "ops":
+            continue
+        command.add_argument("dataset", help="TFDS name[/config][:version], or a versioned folder")
+        if name in _WITH_FIELDS:
+            _add_fields(command)
+        else:
+            command.add_argument("--split", help="One split. Default: all splits.")
+            command.add_argument("--data_dir", help="Folder of prepared datasets.")
+        if name == "describe":
+            _add_machines(command)
+        if name == "preview":
+            command.add_argument("--rows", type=int, default=4, help="Most to print. Default: 4.")
     return parser
 
 
-def given_fields(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the fields of `BatchConfig` that were given, including the dataset."""
-    names = {field.name for field in field_options()}
-    return {name: value for name, value in vars(arguments).items() if name in names}
+def _add_fields(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("fields of BatchConfig")
+    for name, field in field_options().items():
+        if name == "dataset":
+            continue
+        form: dict[str, Any] = {"metavar": "VALUE", "type": field.parse}
+        if isinstance(field.default, bool):
+            form = {"action": argparse.BooleanOptionalAction}
+        text = field.doc.replace("%", "%%")
+        group.add_argument(f"--{name}", default=argparse.SUPPRESS, help=text, **form)
 
 
 def _add_machines(parser: argparse.ArgumentParser) -> None:
-    parser = parser.add_argument_group("machines")  # type: ignore[assignment]
-    _add_count(parser, "--processes", 1, "Processes; each owns an equal run of devices.")
-    _add_count(parser, "--devices_per_process", None, "Default: 1, or as many as the mesh needs.")
-    parser.add_argument(
+    group = parser.add_argument_group("machines")
+    group.add_argument(
+        "--processes",
+        type=int,
+        default=1,
+        help="Processes; each owns an equal run of devices. Default: 1.",
+    )
+    group.add_argument(
+        "--devices_per_process", type=int, help="Default: 1, or as many as the mesh needs."
+    )
+    group.add_argument(
         "--mesh",
         default="data=-1",
         metavar="AXES",
         help="Axes and sizes in order, as in data=8,model=4; one size may be -1: all others.",
     )
-    parser.add_argument(
+    group.add_argument(
         "--spec",
         default="data",
         metavar="AXES",
         help="Partition spec: axes of each dim, as in host+device,-,seq; - for one not split.",
     )
-    parser.add_argument(
-        "--process", type=int, default=0, metavar="N", help="Process to describe. Default: 0."
-    )
-
-
-def _add_fields(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("fields of BatchConfig")
-    for field in field_options():
-        if field.name == "dataset":
-            continue
-        shown: dict[str, Any] = {"metavar": "VALUE", "type": _argument(field.parse)}
-        if field.is_bool:
-            shown = {"action": argparse.BooleanOptionalAction}
-        text = field.doc.replace("%", "%%")
-        group.add_argument(f"--{field.name}", default=argparse.SUPPRESS, help=text, **shown)
-
-
-def _add_count(parser: Any, name: str, default: int | None, text: str) -> None:
-    text = text if default is None else f"{text} Default: {default}."
-    parser.add_argument(name, type=_argument(_count), default=default, metavar="N", help=text)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"expected a number of at least 1; got {text!r}")
-    return int(text)
-
-
-def _argument(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return `parse` with the error whose message argparse prints."""
-
-    def read(text: str) -> Any:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
-
-    return read
+    group.add_argument("--process", type=int, default=0, help="Process to describe. Default: 0.")

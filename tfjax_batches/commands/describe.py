@@ -4,32 +4,23 @@
 import argparse
 
 from tfjax_batches.commands.cli import given_fields
-from tfjax_batches.errors import ConfigError
 from tfjax_batches.loading.dry_run import dry_run
 from tfjax_batches.planning.layout import BatchLayout
-from tfjax_batches.planning.mesh_text import parse_axes, parse_mesh_shape, parse_partition_spec
+from tfjax_batches.planning.mesh_text import parse_mesh_shape, parse_partition_spec
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the description of a dry run."""
     fields = given_fields(arguments)
-    if "global_batch_size" not in fields:
-        raise ConfigError(
-            "A run needs a batch size; none is given. Add --global_batch_size, the rows of a step."
-        )
+    num_devices = None
+    if arguments.devices_per_process is not None or "-1" in arguments.mesh:
+        num_devices = arguments.processes * (arguments.devices_per_process or 1)
     layout = BatchLayout.simulate(
-        _mesh_shape(arguments),
+        parse_mesh_shape(arguments.mesh, num_devices),
         parse_partition_spec(arguments.spec),
-        fields["global_batch_size"],
+        fields.get("global_batch_size", 0),
         arguments.processes,
     )
     dataset = fields.pop("dataset")
     print(dry_run(dataset, layout, process_index=arguments.process, **fields).describe())
     return 0
-
-
-def _mesh_shape(arguments: argparse.Namespace) -> dict[str, int]:
-    per_process = arguments.devices_per_process
-    if per_process is None and -1 not in parse_axes(arguments.mesh).values():
-        return parse_mesh_shape(arguments.mesh)
-    return parse_mesh_shape(arguments.mesh, arguments.processes * (per_process or 1))

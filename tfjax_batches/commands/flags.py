@@ -5,7 +5,6 @@ The flags are made from the fields of `BatchConfig`. Importing this module defin
 """
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,15 +12,11 @@ import numpy as np
 from absl import flags
 from jax.sharding import Mesh, NamedSharding
 
-from tfjax_batches.commands.options import FieldOption, field_options, parse_names, write_text
+from tfjax_batches.commands.options import FieldOption, field_options
 from tfjax_batches.config.batch_config import BatchConfig
-from tfjax_batches.errors import ConfigError, LayoutError, nearest_hint
-from tfjax_batches.placing.sharding import check_data_axes, data_sharding
-from tfjax_batches.planning.mesh_text import parse_axes, parse_mesh_shape
-
-_MESH = "mesh"
-_DATA_AXES = "data_axes"
-_FIELDS = {field.name: field for field in field_options()}
+from tfjax_batches.errors import ConfigError, nearest_hint
+from tfjax_batches.placing.sharding import data_sharding
+from tfjax_batches.planning.mesh_text import parse_mesh_shape
 
 
 def define_batch_flags(prefix: str = "", flag_values: flags.FlagValues = flags.FLAGS) -> None:
@@ -50,10 +45,13 @@ def define_batch_flags(prefix: str = "", flag_values: flags.FlagValues = flags.F
 
         app.run(main)  # --dataset=mnist --global_batch_size=256 --mesh=data=-1,model=2
     """
-    for field in _FIELDS.values():
-        if not _is_ours(f"{prefix}{field.name}", flag_values):
-            _define_field(field, f"{prefix}{field.name}", flag_values)
-    _define_mesh_flags(flag_values)
+    for field in field_options().values():
+        _define(_field_flag(field, f"{prefix}{field.name}"), flag_values)
+    text = "Mesh axes and sizes in order, such as data=4,model=2; one size may be -1: all others."
+    _define(flags.Flag(flags.ArgumentParser(), None, "mesh", "data=-1", text), flag_values)
+    text = "Mesh axes that split the batch. Empty: none, and each device holds all rows."
+    writer: flags.ListSerializer[str] = flags.ListSerializer(",")
+    _define(flags.Flag(flags.ListParser(), writer, "data_axes", "data", text), flag_values)
 
 
 def batch_config_from_flags(
@@ -72,10 +70,11 @@ def batch_config_from_flags(
     Raises:
         ConfigError: The flags are not defined, or a keyword is not a field.
     """
-    if unknown := sorted(set(fields) - set(_FIELDS)):
-        hint = nearest_hint(unknown[0], _FIELDS)
+    names = field_options().keys()
+    if unknown := sorted(fields.keys() - names):
+        hint = nearest_hint(unknown[0], names)
         raise ConfigError(f"Keywords are fields of BatchConfig; {unknown[0]!r} is not one. {hint}")
-    values = {name: _value_of(f"{prefix}{name}", prefix, flag_values) for name in _FIELDS}
+    values = {name: _value_of(f"{prefix}{name}", flag_values) for name in names}
     if values["pad_to"] is None:
         del values["pad_to"]
     return BatchConfig(**{**values, **fields})
@@ -92,94 +91,56 @@ def sharding_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> NamedSha
 
     Raises:
         ConfigError: The flags are not defined.
-        LayoutError: The mesh does not hold all devices, or lacks a data axis.
+        LayoutError: The mesh is malformed, does not hold all devices, or lacks a data axis.
     """
     devices = np.array(jax.devices())
-    shape = parse_mesh_shape(_value_of(_MESH, "", flag_values), len(devices))
+    shape = parse_mesh_shape(_value_of("mesh", flag_values), len(devices))
     mesh = Mesh(devices.reshape(tuple(shape.values())), tuple(shape))
-    return data_sharding(mesh, _value_of(_DATA_AXES, "", flag_values))
+    return data_sharding(mesh, _value_of("data_axes", flag_values))
 
 
-class _TextParser(flags.ArgumentParser[Any]):
-    """Parses the text of a flag.
+class _FieldParser(flags.ArgumentParser[Any]):
+    """Parses the text of a field; passes values through, as absl does."""
 
-    Args:
-        parse: Returns the value of a text, or raises ValueError.
-        described: What a text must be, for `--help`.
-        default: Passed through, like anything else that is not a text to parse.
-    """
-
-    def __init__(self, parse: Callable[[str], Any], described: str, default: Any) -> None:
-        self.syntactic_help = described
-        self._parse = parse
-        self._default = default
+    def __init__(self, field: FieldOption) -> None:
+        self._field = field
 
     def parse(self, argument: Any) -> Any:
-        """Return the value of a text."""
-        is_text = isinstance(argument, str) and argument != self._default
-        return self._parse(argument) if is_text else argument
+        return self._field.parse(argument) if isinstance(argument, str) else argument
 
     def flag_type(self) -> str:
-        """Return the name of the type in `--help`."""
-        return self.syntactic_help
+        return self._field.expected
 
 
-class _TextSerializer(flags.ArgumentSerializer[Any]):
+class _FieldSerializer(flags.ArgumentSerializer[Any]):
     """Writes values as they are parsed, so that the flags of a program can be saved."""
 
     def serialize(self, value: Any) -> str:
-        """Return the text of a value."""
-        return write_text(value)
+        if isinstance(value, dict):
+            return ",".join(f"{path}={length}" for path, length in value.items())
+        return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
-def _define_field(field: FieldOption, name: str, flag_values: flags.FlagValues) -> None:
-    if field.is_bool:
-        flags.DEFINE_boolean(name, field.default, field.doc, flag_values)
-    else:
-        parser = _TextParser(field.parse, field.described, field.default)
-        flags.DEFINE(parser, name, field.default, field.doc, flag_values, _TextSerializer())
-    _show_in_help(name, flag_values)
+def _field_flag(field: FieldOption, name: str) -> flags.Flag[Any]:
+    if isinstance(field.default, bool):
+        return flags.BooleanFlag(name, field.default, field.doc)
+    return flags.Flag(_FieldParser(field), _FieldSerializer(), name, field.default, field.doc)
 
 
-def _show_in_help(name: str, flag_values: flags.FlagValues) -> None:
+def _define(flag: flags.Flag[Any], flag_values: flags.FlagValues) -> None:
+    name = flag.name
+    if name in flag_values and flag_values.find_module_defining_flag(name) == __name__:
+        return  # defined again: keeps its value
+    flags.DEFINE_flag(flag, flag_values)
     # `--help` lists the flags of the main module only.
-    flag_values.register_key_flag_for_module(sys.argv[0], flag_values[name])
+    flag_values.register_key_flag_for_module(sys.argv[0], flag)
 
 
-def _define_mesh_flags(flag_values: flags.FlagValues) -> None:
-    if _is_ours(_MESH, flag_values):
-        return
-    doc = (
-        "Mesh axes and sizes in order, such as data=4,model=2; one size may be -1: all devices "
-        "that are left."
-    )
-    flags.DEFINE_string(_MESH, "data=-1", doc, flag_values)
-    doc = "Mesh axes that split the batch. Empty: none, and each device holds all rows."
-    parser = _TextParser(parse_names, "axes separated by commas", ("data",))
-    flags.DEFINE(parser, _DATA_AXES, ("data",), doc, flag_values, _TextSerializer())
-    for name in (_MESH, _DATA_AXES):
-        _show_in_help(name, flag_values)
-    flags.register_multi_flags_validator([_MESH, _DATA_AXES], _check_mesh, flag_values=flag_values)
-
-
-def _check_mesh(values: dict[str, Any]) -> bool:
-    try:
-        check_data_axes(values[_DATA_AXES], tuple(parse_axes(values[_MESH])))
-    except LayoutError as error:
-        raise flags.ValidationError(str(error)) from error
-    return True
-
-
-def _is_ours(name: str, flag_values: flags.FlagValues) -> bool:
-    return name in flag_values and flag_values.find_module_defining_flag(name) == __name__
-
-
-def _value_of(name: str, prefix: str, flag_values: flags.FlagValues) -> Any:
+def _value_of(name: str, flag_values: flags.FlagValues) -> Any:
     if name not in flag_values:
-        call = f"define_batch_flags({prefix!r})" if prefix else "define_batch_flags()"
         raise ConfigError(
-            f"Flags are defined before they are read; there is no --{name}. "
-            f"Call {call} at the top of the program."
+            f"Flags are defined before they are read; there is no --{name}. Call "
+            "define_batch_flags, with the same prefix, at the top of the program."
         )
     # Not `flag_values.name`, which raises if no command line was parsed.
     return flag_values[name].value

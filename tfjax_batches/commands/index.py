@@ -10,18 +10,13 @@ from tfjax_batches.text.formatting import count_text
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Index each split that has no index yet; print where the index is. Return 0.
-
-    Args:
-        arguments: `dataset`, `data_dir` and `split`.
-    """
+    """Index each split that has no index yet, and print where the index is."""
     builder = open_builder(arguments.dataset, arguments.data_dir)
     for split in open_splits(builder, arguments.split):
         reader = open_reader(split)
         reader.open()
         files = {part.path: part.records_in_file for part in split.ranges}
         found = f"{count_text(sum(files.values()), 'record')} in {count_text(len(files), 'file')}"
-        print(
-            f"{split.name} {split.split}: {found}; index in {reader.index_location()}", flush=True
-        )
+        index = f"index in {reader.index_location()}"
+        print(f"{split.name} {split.split}: {found}; {index}", flush=True)
     return 0

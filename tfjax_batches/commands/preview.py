@@ -8,37 +8,34 @@ from typing import Any
 import numpy.typing as npt
 
 from tfjax_batches.commands.cli import given_fields
+from tfjax_batches.features.paths import flatten
 from tfjax_batches.loading.dry_run import dry_run
 from tfjax_batches.planning.layout import BatchLayout
-from tfjax_batches.showing.batch import array_text, batch_arrays
+from tfjax_batches.showing.batch import array_text
 from tfjax_batches.text.description import Description, Table
-from tfjax_batches.text.values import value_text
+from tfjax_batches.text.values import shorten, value_text
 
 _VALUES_WIDTH = 60
-_ROWS = 4  # by default
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the values of the features, decoded and after each transform."""
     fields = given_fields(arguments)
-    rows = fields.get("global_batch_size", arguments.rows or _ROWS)
-    layout = BatchLayout.simulate({"data": 1}, (), rows, process_of_device=1)
+    batch_size = fields.get("global_batch_size", arguments.rows)
+    layout = BatchLayout.simulate({"data": 1}, (), batch_size, process_of_device=1)
     loader = dry_run(fields.pop("dataset"), layout, **fields)
-    most = min(loader.plan.epoch_length, loader.num_examples)
-    stages = loader.preview(arguments.rows or min(_ROWS, most))
+    stages = loader.preview(min(arguments.rows, loader.plan.epoch_length, loader.num_examples))
     print("\n\n".join(str(_describe_stage(stage, each)) for stage, each in stages.items()))
     return 0
 
 
 def _describe_stage(stage: str, features: Mapping[str, Any]) -> Description:
-    table = Table(
-        header=("feature", "array", "min", "max", "values"),
-        rows=tuple(
-            (path, array_text(array.dtype, array.shape), *_bounds(array), _values_text(array))
-            for path, array in batch_arrays(features).items()
-        ),
+    rows = (
+        (path, array_text(array.dtype, array.shape), *_bounds(array), _values_text(array))
+        for path, array in flatten(features).items()
     )
-    return Description(stage, (table,))
+    header = ("feature", "array", "min", "max", "values")
+    return Description(stage, (Table(tuple(rows), header),))
 
 
 def _bounds(array: npt.NDArray[Any]) -> tuple[str, str]:
@@ -48,6 +45,4 @@ def _bounds(array: npt.NDArray[Any]) -> tuple[str, str]:
 
 
 def _values_text(array: npt.NDArray[Any]) -> str:
-    text = " | ".join(value_text(row) for row in array)
-    text = text.replace("\n", " ")
-    return text if len(text) <= _VALUES_WIDTH else f"{text[: _VALUES_WIDTH - 1]}…"
+    return shorten(" | ".join(map(value_text, array)).replace("\n", " "), _VALUES_WIDTH)

@@ -12,11 +12,7 @@ from tfjax_batches.text.formatting import count_text
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check each split and print what is damaged. Return 1 if anything is, else 0.
-
-    Args:
-        arguments: `dataset`, `data_dir` and `split`.
-    """
+    """Check each split and print what is damaged; return 1 if anything is, else 0."""
     builder = open_builder(arguments.dataset, arguments.data_dir)
     is_good = [_verify(split) for split in open_splits(builder, arguments.split)]
     return 0 if all(is_good) else 1

@@ -204,7 +204,8 @@ class BatchLoader:
 
         Notebooks show it as HTML, and a loader the same way. No record is read.
         """
-        return describe_run(self)
+        title = f"{self.fingerprint['dataset']}, split {self.config.split!r}"
+        return describe_run(title, self.config, self.layout, self.pipeline, self.device_specs)
 
     def _repr_html_(self) -> str:
         return self.describe()._repr_html_()

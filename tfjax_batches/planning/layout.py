@@ -10,9 +10,8 @@ tiles and uneven ownership are no special cases. A mesh is a shape and the owner
 import dataclasses
 import functools
 import math
-import numbers
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +29,7 @@ from tfjax_batches.planning.partition_spec import (
 )
 from tfjax_batches.text.description import Description, Table, facts
 from tfjax_batches.text.formatting import count_text, nearest_multiples, runs_text
+from tfjax_batches.text.numbers import is_integer
 
 if TYPE_CHECKING:
     import jax
@@ -69,16 +69,15 @@ class BatchLayout:
     global_batch_size: int
 
     def __post_init__(self) -> None:
-        if not _is_int(self.global_batch_size) or not 0 < self.global_batch_size < 2**31:
+        if not is_integer(self.global_batch_size, 1, 2**31 - 1):
             raise LayoutError(
                 "global_batch_size must be an integer of at least 1 and below 2**31; got "
                 f"{self.global_batch_size!r}. Give the rows of one step over all processes."
             )
-        check_entries(self.spec, self.mesh_shape, "sharding")
-        self._check_divides(self.spec, "sharding")
-        for feature, spec in self.feature_specs:
-            check_entries(spec, self.mesh_shape, f"feature_shardings[{feature!r}]")
-            self._check_divides(spec, f"feature_shardings[{feature!r}]")
+        owned = [(f"feature_shardings[{name!r}]", spec) for name, spec in self.feature_specs]
+        for owner, spec in [("sharding", self.spec), *owned]:
+            check_entries(spec, self.mesh_shape, owner)
+            self._check_divides(spec, owner)
 
     @classmethod
     def from_sharding(
@@ -90,7 +89,7 @@ class BatchLayout:
         """Return the layout of batches placed by `sharding`.
 
         Args:
-            sharding: Sharding of every feature; entry 0 of its partition spec names the data axes.
+            sharding: Sharding of every feature.
             global_batch_size: Rows of the global batch.
             feature_shardings: Shardings on the same mesh, by feature, used in place of `sharding`.
 
@@ -98,26 +97,19 @@ class BatchLayout:
             LayoutError: As for the class; or an argument is no sharding on a mesh of devices, or
                 the shardings are on different meshes.
         """
-        _check_sharding("sharding", sharding)
-        if not isinstance(feature_shardings or {}, Mapping):
-            raise LayoutError(
-                "feature_shardings maps features to NamedShardings; got a "
-                f"{type(feature_shardings).__name__}. Pass {{'tokens': NamedSharding(mesh, spec)}}."
-            )
-        own = dict(feature_shardings or {})
-        for feature, other in own.items():
-            _check_sharding(f"feature_shardings[{feature!r}]", other)
-            if other.mesh != sharding.mesh:
+        own = dict(sorted((feature_shardings or {}).items()))
+        owned = [(f"feature_shardings[{name!r}]", each) for name, each in own.items()]
+        for owner, each in [("sharding", sharding), *owned]:
+            if not _is_on_devices(each) or each.mesh != sharding.mesh:
                 raise LayoutError(
-                    "All shardings of a batch are on one mesh; "
-                    f"feature_shardings[{feature!r}] is on {other.mesh}, sharding on "
-                    f"{sharding.mesh}. Make both with the same Mesh."
+                    "All shardings of a batch are NamedShardings on one Mesh of devices; "
+                    f"{owner} is {each!r}. Write NamedSharding(mesh, PartitionSpec('data'))."
                 )
         return cls(
             mesh_shape=tuple(sharding.mesh.shape.items()),
             process_of_device=tuple(d.process_index for d in sharding.mesh.devices.flat),
             spec=to_entries(sharding.spec),
-            feature_specs=tuple((name, to_entries(own[name].spec)) for name in sorted(own)),
+            feature_specs=tuple((name, to_entries(each.spec)) for name, each in own.items()),
             global_batch_size=global_batch_size,
         )
 
@@ -142,18 +134,30 @@ class BatchLayout:
             LayoutError: As for the class; or `mesh_shape` or `process_of_device` is malformed, or
                 they do not fit together.
         """
-        if not isinstance(mesh_shape, Mapping) or not all(
-            isinstance(name, str) and _is_int(size) and size >= 1
-            for name, size in mesh_shape.items()
-        ):
+        if not all(is_integer(size, 1) for size in mesh_shape.values()):
             raise LayoutError(
                 "mesh_shape maps axis names to integer sizes of at least 1; got "
                 f"{mesh_shape!r}. Write {{'data': 4, 'model': 2}}."
             )
-        owners = _device_owners(process_of_device, mesh_shape)
+        shape, mesh = tuple(mesh_shape.values()), mesh_text(tuple(mesh_shape.items()))
+        owners = np.asarray(process_of_device)
+        if owners.ndim == 0 and is_integer(owners.item(), 1):
+            devices, processes = math.prod(shape), int(owners)
+            if devices % processes:
+                raise LayoutError(
+                    f"Processes own equal numbers of devices; {processes} processes cannot share "
+                    f"the {devices} devices of mesh {mesh}. "
+                    "Pass process_of_device as an array of the mesh's shape."
+                )
+            owners = np.repeat(np.arange(processes), devices // processes).reshape(shape)
+        if owners.shape != shape or owners.dtype.kind not in "iu" or owners.min() < 0:
+            raise LayoutError(
+                f"process_of_device holds a process index >= 0 for each device of mesh {mesh}; got "
+                f"{owners.dtype}{list(owners.shape)}. Pass an int array of the mesh's shape."
+            )
         return cls(
             mesh_shape=tuple(mesh_shape.items()),
-            process_of_device=tuple(owners.tolist()),
+            process_of_device=tuple(owners.ravel().tolist()),
             spec=to_entries((spec,) if isinstance(spec, str) else spec),
             global_batch_size=global_batch_size,
         )
@@ -187,7 +191,7 @@ class BatchLayout:
         """Return the number of rows that a process holds.
 
         Args:
-            process_index: 0 <= process_index < `process_count`.
+            process_index: As for `rows`.
 
         Raises:
             IndexError: There is no such process.
@@ -209,42 +213,33 @@ class BatchLayout:
         groups: dict[tuple[int, bytes], list[int]] = {}
         for process_index in sorted(set(self.process_of_device)):
             chunks = self._chunks(process_index)
-            key = (int(chunks[0]), chunks.tobytes())
-            groups.setdefault(key, []).append(process_index)
-        # Groups that start with the same row are in order of their first process.
-        ordered = sorted(groups.items(), key=lambda item: (item[0][0], item[1][0]))
-        return tuple(tuple(processes) for _, processes in ordered)
+            groups.setdefault((int(chunks[0]), chunks.tobytes()), []).append(process_index)
+        # The sort is stable: equal first rows stay in order of their first process.
+        return tuple(tuple(groups[key]) for key in sorted(groups, key=lambda key: key[0]))
 
     def describe(self) -> Description:
         """Return mesh, partition spec, processes and their rows, for people: `print` it."""
-        groups = self.replica_groups
-        processes, devices = len(set(self.process_of_device)), len(self.process_of_device)
-        reads = sum(self.process_batch_size(p) for group in groups for p in group)
-        more = len(groups) - _GROUPS_SHOWN
-        table = Table(
-            header=("processes", "rows", "count"),
-            rows=tuple(
-                (
-                    runs_text(np.array(group)),
-                    runs_text(self.rows(group[0])),
-                    f"{self.process_batch_size(group[0]):,}",
-                )
-                for group in groups[:_GROUPS_SHOWN]
-            ),
-            footer=f"… and {count_text(more, 'more group')}" if more > 0 else "",
-        )
+        groups, devices = self.replica_groups, len(self.process_of_device)
+        processes = [process_index for group in groups for process_index in group]
+        reads = sum(map(self.process_batch_size, processes)) / self.global_batch_size
         own = "; ".join(f"{feature}: {partition_text(s)}" for feature, s in self.feature_specs)
         summary = facts(
-            processes=f"{count_text(processes, 'process', 'processes')} with "
+            processes=f"{count_text(len(processes), 'process', 'processes')} with "
             f"{count_text(devices, 'device')}, in {count_text(len(groups), 'replica group')}",
-            reads=f"each row is read {count_text(reads / self.global_batch_size, 'time')}",
+            reads=f"each row is read {count_text(reads, 'time')}",
             **{"own shardings": own},
         )
+        rows = []
+        for group in groups[:_GROUPS_SHOWN]:
+            held = self.rows(group[0])
+            rows.append((runs_text(np.array(group)), runs_text(held), f"{len(held):,}"))
+        if len(groups) > _GROUPS_SHOWN:
+            rows.append((f"… {len(groups) - _GROUPS_SHOWN} more", "", ""))
         title = (
             f"{count_text(self.global_batch_size, 'row')} on mesh {mesh_text(self.mesh_shape)}, "
             f"partition spec {partition_text(self.spec)}"
         )
-        return Description(title, (summary, table))
+        return Description(title, (summary, Table(tuple(rows), ("processes", "rows", "count"))))
 
     def _repr_html_(self) -> str:
         return self.describe()._repr_html_()
@@ -252,12 +247,16 @@ class BatchLayout:
     @functools.cached_property
     def _chunk_count(self) -> int:
         """Number of equal parts of the batch such that every slice of a device is whole parts."""
-        specs = [self.spec, *(spec for _, spec in self.feature_specs)]
-        return math.lcm(*(self._split_of(dim0_axes(spec)) for spec in specs))
+        return math.lcm(*map(self._split_of, self._all_data_axes))
+
+    @property
+    def _all_data_axes(self) -> set[tuple[str, ...]]:
+        """The axes that split dim 0, of any feature."""
+        return {dim0_axes(spec) for spec in (self.spec, *dict(self.feature_specs).values())}
 
     def _chunks(self, process_index: int) -> Int64Array:
         """Return the parts of the batch that a process holds, int64[n], rising."""
-        if not _is_int(process_index) or not 0 <= process_index < self.process_count:
+        if not is_integer(process_index, 0, self.process_count - 1):
             raise IndexError(
                 f"process_index lies in 0 <= index < {self.process_count}; got {process_index}."
             )
@@ -270,7 +269,7 @@ class BatchLayout:
         """Process and index of each part held, both int64[n], sorted by process, then part."""
         owners = np.array(self.process_of_device, np.int64)  # [devices]
         keys = []  # process * chunk_count + chunk
-        for axes in {dim0_axes(spec) for spec in (self.spec, *dict(self.feature_specs).values())}:
+        for axes in self._all_data_axes:
             split = self._split_of(axes)
             per_slice = self._chunk_count // split
             held = np.unique(owners * split + self._slice_of_device(axes))
@@ -283,12 +282,11 @@ class BatchLayout:
     def _slice_of_device(self, axes: tuple[str, ...]) -> Int64Array:
         """Return which of the equal dim-0 slices each device holds, int64[devices]."""
         sizes = dict(self.mesh_shape)
-        names = [name for name, _ in self.mesh_shape]
-        index = np.zeros((1,) * len(names), np.int64)
+        places = np.indices(tuple(sizes.values()))  # [axes, *mesh]
+        index = np.zeros(places.shape[1:], np.int64)
         for axis in axes:  # the first axis named is the slowest
-            shape = [sizes[name] if name == axis else 1 for name in names]
-            index = index * sizes[axis] + np.arange(sizes[axis]).reshape(shape)
-        return np.broadcast_to(index, tuple(sizes.values())).ravel()
+            index = index * sizes[axis] + places[list(sizes).index(axis)]
+        return index.ravel()
 
     def _split_of(self, axes: tuple[str, ...]) -> int:
         sizes = dict(self.mesh_shape)
@@ -307,44 +305,9 @@ class BatchLayout:
             )
 
 
-def _device_owners(
-    process_of_device: int | npt.ArrayLike, mesh_shape: Mapping[str, int]
-) -> Int64Array:
-    """Return the process of each device, int64[devices], in row-major mesh order."""
-    shape = tuple(mesh_shape.values())
-    mesh = mesh_text(tuple(mesh_shape.items()))
-    if _is_int(process_of_device):
-        devices = math.prod(shape)
-        if process_of_device < 1 or devices % process_of_device:
-            raise LayoutError(
-                f"Processes own equal numbers of devices; {process_of_device} processes cannot "
-                f"share the {devices} devices of mesh {mesh}. "
-                "Pass process_of_device as an array of the mesh's shape."
-            )
-        return np.repeat(np.arange(process_of_device), devices // process_of_device)
-    owners = np.asarray(process_of_device)
-    if owners.shape != shape or owners.dtype.kind not in "iu" or owners.min() < 0:
-        raise LayoutError(
-            f"process_of_device holds a process index >= 0 for each device of mesh {mesh}; got "
-            f"{owners.dtype}{list(owners.shape)}. Pass an int array of the mesh's shape."
-        )
-    return owners.ravel().astype(np.int64)
-
-
-def _check_sharding(owner: str, sharding: object) -> None:
-    """Raise LayoutError unless the argument `owner` is a NamedSharding on a mesh of devices."""
-    mesh = getattr(sharding, "mesh", None)
+def _is_on_devices(sharding: object) -> bool:
     try:
-        fits = hasattr(sharding, "spec") and hasattr(mesh, "devices")
+        mesh = getattr(sharding, "mesh", None)
+        return hasattr(sharding, "spec") and hasattr(mesh, "devices")
     except ValueError:  # an AbstractMesh has no devices
-        fits = False
-    if not fits:
-        raise LayoutError(
-            f"A sharding is a NamedSharding on a Mesh of devices; {owner} is "
-            f"{sharding!r}. Write NamedSharding(mesh, PartitionSpec('data'))."
-        )
-
-
-def _is_int(value: object) -> TypeGuard[int]:
-    # bool is an Integral too.
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        return False

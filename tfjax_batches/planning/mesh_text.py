@@ -2,9 +2,10 @@
 """Mesh shapes and partition specs as flags and commands write them."""
 
 import math
+import re
 
 from tfjax_batches.errors import LayoutError
-from tfjax_batches.planning.partition_spec import PartitionEntries
+from tfjax_batches.planning.partition_spec import PartitionEntries, PartitionEntry
 
 
 def parse_mesh_shape(text: str, num_devices: int | None = None) -> dict[str, int]:
@@ -21,45 +22,22 @@ def parse_mesh_shape(text: str, num_devices: int | None = None) -> dict[str, int
         >>> parse_mesh_shape("data=-1, model=2", num_devices=8)
         {'data': 4, 'model': 2}
     """
-    shape = parse_axes(text)
-    open_axes = [name for name, size in shape.items() if size == -1]
-    if open_axes and num_devices is None:
-        raise LayoutError(
-            "A size may be -1 if the number of devices is known; got "
-            f"{text!r}. Give the size of {open_axes[0]}."
-        )
-    if open_axes and num_devices is not None:
-        others = -math.prod(shape.values())
-        shape[open_axes[0]] = max(1, num_devices // others)
-    if num_devices is not None and math.prod(shape.values()) != num_devices:
-        raise LayoutError(
-            f"A mesh holds all devices; {text!r} holds {math.prod(shape.values())} of "
-            f"{num_devices}. Change its sizes, or give one as -1."
-        )
-    return shape
-
-
-def parse_axes(text: str) -> dict[str, int]:
-    """Return axis → size as written; one size may be -1.
-
-    Args:
-        text: Axes and sizes, such as `"data=-1,model=2"`.
-
-    Raises:
-        LayoutError: The text is malformed, or more than one size is -1.
-    """
     shape: dict[str, int] = {}
     for part in text.split(","):
-        name, equals, size = (piece.strip() for piece in part.partition("="))
-        if not (name.isidentifier() and equals and _is_size(size)) or name in shape:
+        name, _, size = (piece.strip() for piece in part.partition("="))
+        if not name.isidentifier() or name in shape or not re.fullmatch("-1|[1-9][0-9]*", size):
             raise LayoutError(
                 "A mesh is written as distinct axes with sizes, such as data=4,model=2; got "
                 f"{text!r}, which is wrong at {part.strip()!r}. Correct it."
             )
         shape[name] = int(size)
-    if list(shape.values()).count(-1) > 1:
+    open_axes = [name for name, size in shape.items() if size == -1]
+    if len(open_axes) == 1 and num_devices is not None:
+        shape[open_axes[0]] = num_devices // -math.prod(shape.values())
+    if -1 in shape.values() or num_devices not in (None, math.prod(shape.values())):
         raise LayoutError(
-            f"One axis of a mesh may have the size -1; got {text!r}. Give the sizes of the others."
+            "The sizes of a mesh multiply to its devices, and one of them may be -1; got "
+            f"{text!r} with num_devices={num_devices}. Change the sizes, or give one as -1."
         )
     return shape
 
@@ -77,9 +55,7 @@ def parse_partition_spec(text: str) -> PartitionEntries:
         >>> parse_partition_spec("host+device,-,seq")
         (('host', 'device'), None, 'seq')
     """
-    if not text.strip():
-        return ()
-    entries: list[str | tuple[str, ...] | None] = []
+    entries: list[PartitionEntry] = []
     for part in text.split(","):
         axes = tuple(axis.strip() for axis in part.split("+"))
         if axes in (("-",), ("",)):
@@ -92,7 +68,3 @@ def parse_partition_spec(text: str) -> PartitionEntries:
                 f"got {text!r}, which is wrong at {part.strip()!r}. Correct it."
             )
     return tuple(entries)
-
-
-def _is_size(text: str) -> bool:
-    return text == "-1" or (text.isdecimal() and int(text) > 0)

@@ -6,6 +6,8 @@ every release, because runs resume by them. Holds at all times: for each (seed, 
 maps `range(size)` one to one onto itself. Knows no batches, processes or files.
 """
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -43,7 +45,7 @@ def permute(places: Int64Array, size: int, seed: int, epochs: Int64Array) -> Int
         >>> permute(np.arange(5), size=5, seed=0, epochs=np.zeros(5, np.int64)).tolist()
         [0, 1, 3, 4, 2]
     """
-    width = _ceil_sqrt(size)
+    width = math.isqrt(size - 1) + 1  # ceil(sqrt(size))
     height = -(-size // width)
     epoch_values, epoch_of = np.unique(epochs, return_inverse=True)
     keys = _round_keys(seed, epoch_values)  # [rounds, epochs]
@@ -79,22 +81,9 @@ def _hash_below(half: Uint64Array, key: Uint64Array, bound: int) -> Uint64Array:
 
 
 def _round_keys(seed: int, epochs: Int64Array) -> Uint64Array:
-    """Return uint64[rounds, epochs].
-
-    Seed and epoch are mixed, not added: sums would give seed 1 in epoch 0 the order of seed 0 in
-    epoch 1.
-    """
+    """Return uint64[rounds, epochs]."""
+    # Not sums, which would give seed 1 in epoch 0 the order of seed 0 in epoch 1.
     seed_key = mix_seed(seed)
     epoch_keys = mix(seed_key ^ mix(epochs.astype(np.uint64) + np.uint64(1)))
     numbers = np.arange(1, _ROUNDS + 1, dtype=np.uint64) * np.uint64(GOLDEN)
     return mix(epoch_keys[np.newaxis, :] + numbers[:, np.newaxis])
-
-
-def _ceil_sqrt(size: int) -> int:
-    """Return the least integer whose square is at least `size`, without floats."""
-    root = int(np.sqrt(size))
-    while root * root < size:
-        root += 1
-    while root > 1 and (root - 1) ** 2 >= size:
-        root -= 1
-    return root

@@ -2,8 +2,8 @@
 """Which example stands in which row at every step, as arithmetic on one number.
 
 Owns the meaning of a position, `step * global_batch_size + row`: row r of step s is the same
-example on every machine, whatever was read before. Knows the number of examples, not the dataset.
-The caller says which rows a process holds and which examples of the split there are.
+example on every machine, whatever was read before. Knows no dataset and no process: the caller says
+how many examples there are, and which rows it wants.
 """
 
 import dataclasses
@@ -47,23 +47,16 @@ class BatchPlan:
     Attributes:
         num_examples: Examples of an epoch, at least 1: those of the split, or of the selection.
         global_batch_size: Rows of a step.
-        shuffle: Order within an epoch; a `Shuffle` or its name.
+        shuffle: Order within an epoch.
         seed: Seed of that order.
         num_epochs: Passes over the examples; None: endless.
-        remainder: What happens where an epoch does not end with a batch; a `Remainder` or its name.
+        remainder: What happens where an epoch does not end with a batch.
         first_position: Position of row 0 of step 0. Not 0 where a restored run goes on with another
             batch size, which need not divide the position at which it was saved.
         selection: Which examples of the split a filter selected; None: all.
 
     Raises:
         ConfigError: There would be no step at all.
-
-    Example:
-        >>> import numpy as np
-        >>> plan = BatchPlan(num_examples=5, global_batch_size=4, shuffle="none", seed=0,
-        ...                  num_epochs=1, remainder="pad")
-        >>> plan.num_steps, plan.plan_rows(1, np.arange(4)).examples.tolist()
-        (2, [4, -1, -1, -1])
     """
 
     num_examples: int
@@ -76,15 +69,13 @@ class BatchPlan:
     selection: Selection | None = None
 
     def __post_init__(self) -> None:
-        # A plain string compares equal to a member and is not one.
-        object.__setattr__(self, "shuffle", Shuffle(self.shuffle))
-        object.__setattr__(self, "remainder", Remainder(self.remainder))
         too_few = self.num_rows is not None and self.num_rows < self.global_batch_size
         if too_few or self.epoch_length == 0:
-            epochs = "" if self.num_epochs is None else f" over num_epochs={self.num_epochs}"
+            found = self.selection
+            examples = found.describe() if found else f"{self.num_examples} examples"
             raise ConfigError(
                 f"remainder={self.remainder.value!r} needs examples for one whole batch; "
-                f"{self.describe_examples()}{epochs} do not fill "
+                f"{examples} with num_epochs={self.num_epochs} do not fill "
                 f"global_batch_size={self.global_batch_size}. "
                 "Lower global_batch_size or use remainder='pad'."
             )
@@ -92,12 +83,6 @@ class BatchPlan:
     def examples_at(self, places: Int64Array) -> Int64Array:
         """Return the index in the split of the example at each place of an epoch, both int64[n]."""
         return places if self.selection is None else self.selection.ids[places]
-
-    def describe_examples(self) -> str:
-        """Return how many examples there are, and how many of the split a filter selected."""
-        if self.selection is None:
-            return f"{self.num_examples} examples"
-        return self.selection.describe()
 
     @property
     def num_in_split(self) -> int:
@@ -157,25 +142,14 @@ class BatchPlan:
         return epochs * per_epoch + min(places, per_epoch)
 
     def plan_rows(self, step: int, rows: Int64Array) -> StepPlan:
-        """Return what `rows` (int64[n], rising) hold at `step`.
-
-        Raises:
-            IndexError: There is no such step.
-        """
+        """Return what `rows` (int64[n], rising) hold at `step`; raise IndexError if it is none."""
         return self.plan_steps(range(step, step + 1), rows)[0]
 
     def plan_steps(self, steps: range, rows: Int64Array) -> list[StepPlan]:
-        """Return what `rows` hold at each of several steps.
+        """Return what `rows` hold at each of several consecutive steps.
 
-        One call for many small steps is much cheaper than as many calls: at 256 rows a step, most
-        of the time goes into calling NumPy.
-
-        Args:
-            steps: Consecutive steps.
-            rows: int64[n], rising.
-
-        Raises:
-            IndexError: There is no such step.
+        Much cheaper than as many calls: at 256 rows a step, most of the time goes into calling
+        NumPy.
         """
         stop = self.num_steps
         if stop is None:

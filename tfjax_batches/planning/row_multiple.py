@@ -9,16 +9,11 @@ from tfjax_batches.text.formatting import nearest_multiples
 
 
 def check_row_multiple(layout: BatchLayout, row_multiple: int, owner: str) -> None:
-    """Check that no process holds only some of the rows that are mixed.
-
-    Args:
-        layout: The rows of each process.
-        row_multiple: Number of consecutive rows that are mixed; the first is a multiple of it.
-        owner: The transform that mixes them, for the message.
+    """Check that each process holds all or none of the rows from one multiple to the next.
 
     Raises:
-        LayoutError: The batch size is no multiple of `row_multiple`, or a process holds only some
-            of the rows from one multiple to the next.
+        LayoutError: It does not, or the batch size is no multiple of `row_multiple`; the message
+            names `owner`, the transform that mixes these rows.
     """
     rule = f"{owner} mixes {row_multiple} consecutive rows, which must be on one process"
     if layout.global_batch_size % row_multiple:
@@ -28,10 +23,11 @@ def check_row_multiple(layout: BatchLayout, row_multiple: int, owner: str) -> No
             f"{nearest_multiples(layout.global_batch_size, row_multiple)}."
         )
     for process_index, *_ in layout.replica_groups:
-        rows = layout.rows(process_index)
-        multiples, counts = np.unique(rows // row_multiple, return_counts=True)
-        if (cut := multiples[counts != row_multiple]).size:
-            first = int(cut[0]) * row_multiple
+        multiples, counts = np.unique(
+            layout.rows(process_index) // row_multiple, return_counts=True
+        )
+        if np.any(counts != row_multiple):
+            first = int(multiples[counts != row_multiple][0]) * row_multiple
             raise LayoutError(
                 f"{rule}; process {process_index} holds only some of rows {first} to "
                 f"{first + row_multiple - 1} ({layout.describe().title}). Raise global_batch_size "

@@ -27,8 +27,8 @@ def derive_seeds(
 
     Args:
         seed: Seed of the run, any int that fits 64 bits.
-        epochs: int64[n], the epoch of each example.
-        examples: int64[n], example indices; negative for padding.
+        epochs: int64[n].
+        examples: int64[n], negative for padding.
         places: Places of the random transforms in the chain, from 0.
 
     Returns:

@@ -13,13 +13,10 @@ FACTOR_2 = np.uint64(0x94D049BB133111EB)
 
 
 def mix(value: Uint64Array) -> Uint64Array:
-    """Return well-mixed 64-bit values.
+    """Return well-mixed values, uint64 of any shape.
 
     The finaliser of SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
     Generators", 2014).
-
-    Args:
-        value: uint64 of any shape.
     """
     value = (value ^ (value >> np.uint64(30))) * FACTOR_1
     value = (value ^ (value >> np.uint64(27))) * FACTOR_2

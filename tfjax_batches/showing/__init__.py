@@ -2,5 +2,5 @@
 """Descriptions and pictures of batches, layouts and runs, for people.
 
 In: batches, and values of the rooms above. Out: a `Description` or a matplotlib figure. Reads no
-records and does not know the loader: `DescribedRun` names what it needs of one.
+records and does not know the loader.
 """

@@ -37,19 +37,12 @@ def describe(batch: Mapping[str, Any]) -> Description:
     arrays = batch_arrays(batch)
     rows = {array.shape[0] for path, array in arrays.items() if array.shape and not on_host(path)}
     title = f"A batch of {count_text(rows.pop(), 'row')}" if len(rows) == 1 else "A batch"
-    table = Table(
-        header=("feature", "array", "sharding", "bytes", "local bytes"),
-        rows=tuple(
-            (
-                path,
-                array_text(array.dtype, array.shape),
-                sharding_text(array),
-                *_bytes_texts(array),
-            )
-            for path, array in arrays.items()
-        ),
+    lines = (
+        (path, array_text(array.dtype, array.shape), sharding_text(array), *_bytes_texts(array))
+        for path, array in arrays.items()
     )
-    return Description(title, (table,))
+    header = ("feature", "array", "sharding", "bytes", "local bytes")
+    return Description(title, (Table(tuple(lines), header),))
 
 
 def batch_arrays(batch: Mapping[str, Any]) -> dict[str, Any]:

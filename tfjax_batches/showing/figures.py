@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of matplotlib, which is optional: only drawing needs it."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjax_batches.errors import MissingPackageError
 
@@ -17,13 +16,7 @@ if TYPE_CHECKING:
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """Return an empty figure.
-
-    A notebook shows it as the value of a cell; elsewhere `pyplot.show` shows it too.
-
-    Args:
-        width: In inches.
-        height: In inches.
+    """Return an empty figure, sized in inches; a notebook shows it as the value of a cell.
 
     Raises:
         MissingPackageError: matplotlib is not installed.
@@ -37,8 +30,3 @@ def new_figure(width: float, height: float) -> "Figure":
     if "inline" in mpl.get_backend():
         pyplot.close(figure)  # else the end of the cell shows it a second time
     return figure
-
-
-def colours(numbers: Sequence[int]) -> list[Any]:
-    """Return a colour for each number, equal ones for equal numbers."""
-    return [pyplot.get_cmap("tab20")(number % 20) for number in numbers]

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`plot_layout`: a picture of the rows on each device."""
 
-import textwrap
+import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tfjax_batches.planning.layout import BatchLayout
-from tfjax_batches.showing.figures import colours, new_figure
+from tfjax_batches.showing.figures import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -13,7 +15,6 @@ if TYPE_CHECKING:
 _MOST_DEVICES = 4096
 _MOST_NAMED = 16
 _MOST_TICKS = 32
-_TITLE_LETTER_INCHES = 0.085  # of 10 points; a little more than the mean
 
 
 def plot_layout(layout: BatchLayout) -> "Figure":
@@ -36,35 +37,27 @@ def plot_layout(layout: BatchLayout) -> "Figure":
         layout = tjb.BatchLayout.simulate({"data": 4, "model": 2}, "data", 64, process_of_device=4)
         tjb.plot_layout(layout)
     """
-    count = min(len(layout.process_of_device), _MOST_DEVICES)
-    owners = layout.process_of_device[:count]
+    owners = layout.process_of_device[:_MOST_DEVICES]
+    count = len(owners)
     starts, stops = layout.device_rows()[:count].T  # [devices] each
+    processes, firsts = np.unique(owners, return_index=True)
+    labels = np.full(count, "_", object)  # the legend leaves out what begins with an underscore
+    labels[firsts] = [f"process {process}" for process in processes]
+    colours = [f"C{owner}" for owner in owners]
     width = min(12.0, 2.5 + 0.25 * count)
     figure = new_figure(width, 4)
     ax = figure.subplots()
-    firsts = {owner: device for device, owner in reversed(list(enumerate(owners)))}
     ax.bar(
-        range(count),
-        stops - starts,
-        bottom=starts,
-        width=0.9,
-        color=colours(owners),
-        # The legend leaves out names that begin with an underscore.
-        label=[
-            f"process {owner}" if firsts[owner] == device else "_"
-            for device, owner in enumerate(owners)
-        ],
+        range(count), stops - starts, bottom=starts, width=0.9, color=colours, label=labels.tolist()
     )
     ax.set_ylim(layout.global_batch_size, 0)
     ax.set_xlim(-0.5, count - 0.5)
-    if count <= _MOST_TICKS:
-        ax.set_xticks(range(count))
+    ax.set_xticks(range(0, count, math.ceil(count / _MOST_TICKS)))
     more = len(layout.process_of_device) - count
     ax.set_xlabel("device, in mesh order" + (f" ({more:,} more)" if more else ""))
     ax.set_ylabel("row")
-    # Above the figure, not the axes, which are narrower. A title that is too long is cut off.
-    title = textwrap.fill(layout.describe().title, int(width / _TITLE_LETTER_INCHES))
-    figure.suptitle(title, fontsize=10, parse_math=False)
-    if len(firsts) <= _MOST_NAMED:
+    # Above the figure, not the axes, which are narrower.
+    figure.suptitle(layout.describe().title, fontsize=10, parse_math=False, wrap=True)
+    if len(processes) <= _MOST_NAMED:
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=8, frameon=False)
     return figure

@@ -12,14 +12,10 @@ from tfjax_batches.planning.order import Int64Array
 
 
 def read_local_rows(array: Any) -> tuple[Int64Array, npt.NDArray[np.generic]]:
-    """Return the rows that this process holds, and their values; no other process takes part.
+    """Return the rows of an array that this process holds, int64[n], rising, and their values.
 
-    Args:
-        array: `jax.Array` [rows, ...], or a NumPy array.
-
-    Returns:
-        int64[n], rising, and [n, ...]. Both are empty for an array of several processes whose
-        devices hold only parts of rows.
+    No other process takes part. Both are empty for an array of several processes whose devices hold
+    only parts of rows.
     """
     if not isinstance(array, jax.Array) or array.is_fully_addressable:
         return np.arange(len(array)), np.asarray(jax.device_get(array))

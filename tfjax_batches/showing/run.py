@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The description of a run: dataset, order, rows of each process, features and memory."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping
 
 import jax
 
 from tfjax_batches.config.batch_config import BatchConfig
 from tfjax_batches.features.feature_spec import FeatureSpec
+from tfjax_batches.pipeline.host_pipeline import HostPipeline
 from tfjax_batches.placing.shards import bytes_of, shard_bytes
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import BatchPlan
@@ -15,73 +15,38 @@ from tfjax_batches.showing.batch import array_text, sharding_text
 from tfjax_batches.text.description import Description, Table, facts
 from tfjax_batches.text.formatting import bytes_text, count_text
 
-
-class DescribedRun(Protocol):
-    """The parts of a `BatchLoader` that are described."""
-
-    @property
-    def config(self) -> BatchConfig:
-        """The checked config."""
-
-    @property
-    def plan(self) -> BatchPlan:
-        """The order of all batches."""
-
-    @property
-    def layout(self) -> BatchLayout:
-        """The rows of each process."""
-
-    @property
-    def process_index(self) -> int:
-        """The process that loads."""
-
-    @property
-    def fingerprint(self) -> Mapping[str, Any]:
-        """What the rows depend on; `"dataset"` is its name."""
-
-    @property
-    def transform_names(self) -> Sequence[str]:
-        """Place and name of each transform."""
-
-    @property
-    def device_specs(self) -> Mapping[str, jax.ShapeDtypeStruct]:
-        """Global shape, dtype and sharding of each array, by path."""
-
-    @property
-    def host_specs(self) -> Mapping[str, FeatureSpec]:
-        """Shape and dtype of one example, of each feature on the host, by path."""
+DeviceSpecs = Mapping[str, jax.ShapeDtypeStruct]
+"""Global shape, dtype and sharding of each array, by path."""
 
 
-def describe_run(run: DescribedRun) -> Description:
-    """Return dataset, order, layout, features and memory of a run."""
-    rows = run.layout.describe()
+def describe_run(
+    title: str,
+    config: BatchConfig,
+    layout: BatchLayout,
+    pipeline: HostPipeline,
+    device_specs: DeviceSpecs,
+) -> Description:
+    """Return order, layout, features and memory of a run."""
+    rows = layout.describe()
+    plan = pipeline.plan
+    order = f"shuffle={str(config.shuffle)!r}, seed={config.seed}"
+    summary = facts(
+        examples=plan.selection.describe() if plan.selection else f"{plan.num_examples:,}",
+        order="as in the split" if config.shuffle == "none" else order,
+        steps=_steps_text(plan),
+        remainder=_remainder_text(plan),
+        transforms="; ".join(pipeline.chain.labels),
+    )
     return Description(
-        f"{run.fingerprint['dataset']}, split {run.config.split!r}",
+        title,
         (
-            facts(
-                examples=_examples_text(run.plan),
-                order=_order_text(run.config),
-                steps=_steps_text(run.plan),
-                remainder=_remainder_text(run.plan),
-                transforms="; ".join(run.transform_names),
-            ),
+            summary,
             Table(rows=(("batch", rows.title), *rows.tables[0].rows)),
             *rows.tables[1:],
-            _features_table(run),
-            _memory_facts(run),
+            _features_table(device_specs, pipeline.host_specs, config.global_batch_size),
+            _memory_facts(config, layout, pipeline.process_index, device_specs),
         ),
     )
-
-
-def _examples_text(plan: BatchPlan) -> str:
-    selection = plan.selection
-    return f"{plan.num_examples:,}" if selection is None else selection.describe()
-
-
-def _order_text(config: BatchConfig) -> str:
-    if config.shuffle == "none":
-        return "as in the split"
-    return f"shuffle={str(config.shuffle)!r}, seed={config.seed}"
 
 
 def _steps_text(plan: BatchPlan) -> str:
@@ -91,14 +56,15 @@ def _steps_text(plan: BatchPlan) -> str:
 
 
 def _remainder_text(plan: BatchPlan) -> str:
-    """Return what becomes of the examples that do not fill a batch."""
     text = plan.remainder.describe(plan.num_examples, plan.global_batch_size)
     at_end = plan.left_out_at_end
     text += f"; {count_text(at_end, 'example')} left out at the end" if at_end else ""
     return f"{str(plan.remainder)!r}: {text}"
 
 
-def _features_table(run: DescribedRun) -> Table:
+def _features_table(
+    device_specs: DeviceSpecs, host_specs: Mapping[str, FeatureSpec], rows: int
+) -> Table:
     on_devices = (
         (
             path,
@@ -107,17 +73,14 @@ def _features_table(run: DescribedRun) -> Table:
             str(list(spec.sharding.shard_shape(spec.shape))),
             bytes_text(bytes_of(spec.dtype, spec.shape)),
         )
-        for path, spec in run.device_specs.items()
+        for path, spec in device_specs.items()
     )
-    rows = run.config.global_batch_size
     on_host = (
         (path, f"{spec.describe()} per row", "on the host", "", _host_bytes_text(spec, rows))
-        for path, spec in run.host_specs.items()
+        for path, spec in host_specs.items()
     )
-    return Table(
-        header=("feature", "array", "sharding", "on a device", "bytes per step"),
-        rows=(*on_devices, *on_host),
-    )
+    header = ("feature", "array", "sharding", "on a device", "bytes per step")
+    return Table((*on_devices, *on_host), header)
 
 
 def _host_bytes_text(spec: FeatureSpec, rows: int) -> str:
@@ -126,22 +89,20 @@ def _host_bytes_text(spec: FeatureSpec, rows: int) -> str:
     return bytes_text(bytes_of(spec.dtype, (rows, *spec.fixed_shape)))
 
 
-def _memory_facts(run: DescribedRun) -> Table:
+def _memory_facts(
+    config: BatchConfig, layout: BatchLayout, process: int, device_specs: DeviceSpecs
+) -> Table:
     """Return the bytes of the batches on all devices, on this process and on one device."""
-    specs, process = run.device_specs.values(), run.process_index
-    depth, cap_bytes = run.config.prefetch_depth, run.config.prefetch_bytes
+    specs = device_specs.values()
+    depth, cap_bytes = config.prefetch_depth, config.prefetch_bytes
     whole = sum(bytes_of(spec.dtype, spec.shape) for spec in specs)
     device = sum(map(shard_bytes, specs))
     # Not `local_bytes`: the mesh of a dry run has no devices.
-    on_process = device * run.layout.process_of_device.count(process)
-    cap = ""
-    if cap_bytes is not None and cap_bytes < depth * on_process:
-        fit = cap_bytes // on_process
-        held = f"room for {fit}" if fit else "less than one batch: each is made on demand"
-        cap = f", capped at {bytes_text(cap_bytes)}, {held}"
+    on_process = device * layout.process_of_device.count(process)
+    cap = "" if cap_bytes is None else f", capped at {bytes_text(cap_bytes)}"
     return facts(
         step=f"{bytes_text(whole)} in all, process {process} reads "
-        f"{count_text(run.layout.process_batch_size(process), 'row')} of it; "
+        f"{count_text(layout.process_batch_size(process), 'row')} of it; "
         f"{bytes_text(on_process)} on its devices, {bytes_text(device)} on each",
         buffer=f"{count_text(depth, 'batch', 'batches')}, "
         f"{bytes_text(depth * on_process)} on the devices of process {process}{cap}",

@@ -8,7 +8,7 @@ import re
 # Grey is visible on light and dark backgrounds; text keeps the colour of the notebook.
 _LINE = "1px solid rgba(128,128,128,.45)"
 _CELL = "text-align:{align};vertical-align:top;padding:.1em 1.2em .1em 0;border:0;{more}"
-_NUMBER = re.compile(r"-?[\d,.]+( [KMGTP]?B)?|varies")
+_NUMBER = re.compile(r"(-?[\d,.]+( [KMGTP]?B)?|varies)?")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -18,43 +18,32 @@ class Table:
     Attributes:
         rows: Cells of each row; all rows have the same number.
         header: Names of the columns. Empty for facts, whose first column holds names.
-        title: Line above the table.
-        footer: Line below the table, such as the number of rows that are not shown.
     """
 
     rows: tuple[tuple[str, ...], ...]
     header: tuple[str, ...] = ()
-    title: str = ""
-    footer: str = ""
 
     def to_lines(self) -> list[str]:
         """Return the lines of the table as text, its columns aligned."""
         rows = [*([self.header] if self.header else []), *self.rows]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        aligns = self._aligns()
-        lines = [self.title] if self.title else []
+        lines = []
         for row in rows:
             cells = [
                 cell.rjust(width) if align == "right" else cell.ljust(width)
-                for cell, width, align in zip(row, widths, aligns, strict=True)
+                for cell, width, align in zip(row, widths, self._aligns(), strict=True)
             ]
             lines.append(f"  {'  '.join(cells)}".rstrip())
-        return [*lines, *([f"  {self.footer}"] if self.footer else [])]
+        return lines
 
     def to_html(self) -> str:
         """Return the table as HTML."""
         aligns = self._aligns()
         head = _row_html("th", self.header, aligns, f"border-bottom:{_LINE};font-weight:600")
         body = "".join(_row_html("td", row, aligns) for row in self.rows)
-        title = f"<div style='margin-top:.6em'>{html.escape(self.title)}</div>"
-        footer = f"<div style='opacity:.75'>{html.escape(self.footer)}</div>"
-        return (
-            (title if self.title else "")
-            + "<table style='border-collapse:collapse;margin:.3em 0'>"
-            + (f"<thead>{head}</thead>" if self.header else "")
-            + f"<tbody>{body}</tbody></table>"
-            + (footer if self.footer else "")
-        )
+        head = f"<thead>{head}</thead>" if self.header else ""
+        style = "border-collapse:collapse;margin:.3em 0"
+        return f"<table style='{style}'>{head}<tbody>{body}</tbody></table>"
 
     def _aligns(self) -> list[str]:
         """Return the side of each column: right for numbers, except in the first column."""
@@ -77,8 +66,7 @@ class Description:
 
     def __str__(self) -> str:
         blocks = ["\n".join(table.to_lines()) for table in self.tables if table.rows]
-        first, rest = blocks[:1], blocks[1:]
-        return "\n".join([self.title, *first, *(f"\n{block}" for block in rest)])
+        return "\n".join([self.title, "\n\n".join(blocks)]).rstrip()
 
     def _repr_html_(self) -> str:
         tables = "".join(table.to_html() for table in self.tables if table.rows)

@@ -8,12 +8,7 @@ _RUNS_SHOWN = 4
 
 
 def count_text(count: float, one: str, many: str | None = None) -> str:
-    """Return a count and its noun.
-
-    Args:
-        count: Written with three digits unless it is whole.
-        one: The noun in the singular.
-        many: The noun in the plural. None: the singular and an s.
+    """Return a count and its noun, whose plural is `many`, or has an s.
 
     Example:
         >>> count_text(1, "row"), count_text(1437, "row"), count_text(1.5, "time")

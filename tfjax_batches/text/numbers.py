@@ -7,12 +7,7 @@ from typing import Any
 
 
 def is_integer(value: Any, least: int | None = None, most: int | None = None) -> bool:
-    """Return whether a value is an integer, of Python or NumPy, within bounds.
-
-    Args:
-        value: Anything.
-        least: Smallest integer allowed. None: no bound.
-        most: Largest integer allowed. None: no bound.
+    """Return whether a value is an integer, of Python or NumPy, and least <= value <= most.
 
     Example:
         >>> is_integer(3, least=1), is_integer(0, least=1), is_integer(True), is_integer(3.0)
@@ -24,15 +19,11 @@ def is_integer(value: Any, least: int | None = None, most: int | None = None) ->
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is a real number that a float can hold; NaN and infinity are not.
+    """Return whether a value is a finite real number.
 
     Example:
         >>> is_number(0.5), is_number(3), is_number(float("nan")), is_number(True)
         (True, True, False, False)
     """
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        return False
-    try:
-        return math.isfinite(float(value))
-    except OverflowError:  # an integer beyond any float
-        return False
+    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return is_real and abs(value) < math.inf

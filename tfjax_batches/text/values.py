@@ -11,11 +11,7 @@ _TEXT_SHOWN = 40
 
 
 def value_text(value: Any, names: Sequence[str] = ()) -> str:
-    """Return a value as text, with strings and arrays cut short.
-
-    Args:
-        value: A scalar, bytes, or an array of either.
-        names: Names that replace the integers they are indexed by.
+    """Return a scalar, bytes or an array as text, cut short; `names` replace integers.
 
     Example:
         >>> value_text(1, ["ant", "bee"]), value_text(np.arange(20)), value_text(b"text")
@@ -32,4 +28,9 @@ def value_text(value: Any, names: Sequence[str] = ()) -> str:
     if isinstance(item, float):
         return f"{item:.4g}"
     text = item.decode(errors="replace") if isinstance(item, bytes) else str(item)
-    return text if len(text) <= _TEXT_SHOWN else f"{text[: _TEXT_SHOWN - 1]}…"
+    return shorten(text, _TEXT_SHOWN)
+
+
+def shorten(text: str, width: int) -> str:
+    """Return a text of at most `width` letters."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
