@@ -27,7 +27,6 @@ def build(folder: str, sharding: NamedSharding | None = None, **fields: object) 
     [
         (lambda folder: build("mnits"), "mnist"),
         (lambda folder: build("nubmers", data_dir=str(Path(folder).parents[1])), "numbers"),
-        (lambda folder: build("glue/coal"), "cola"),
         (lambda folder: build(folder, split="tset"), "test"),
         (lambda folder: build(folder, split="trian[:50%]"), "train"),
         (lambda folder: build(folder, features=("nested/imgae",)), "nested/image"),

@@ -26,7 +26,7 @@ from tests.made_datasets import (
 )
 from tfjax_batches.placing.isolation import _enable_x64
 from tfjax_batches.reading.label_names import find_label_names
-from tfjax_batches.reading.tfrecord.checksum import masked_crc
+from tfjax_batches.reading.tfrecord.checksum import masked_crcs
 
 MESH = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
 
@@ -355,7 +355,7 @@ def put_record(content: bytes):
         for _ in range(15):
             start += int.from_bytes(data[start : start + 8], "little") + 16
         length = len(content).to_bytes(8, "little")
-        sums = [masked_crc(part).to_bytes(4, "little") for part in (length, content)]
+        sums = [crc.tobytes() for crc in masked_crcs([length, content])]
         return data[:start] + length + sums[0] + content + sums[1]
 
     return change

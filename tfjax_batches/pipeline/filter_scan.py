@@ -65,7 +65,7 @@ def find_selection(filter: FilterExamples, split: Split, reader: RecordReader) -
         ids = np.flatnonzero(_Scan(filter, split, reader, traced).run())
         found = ids, digest_ids(ids)
         header["ids"] = found[1]
-        save_cached(paths, f"the selection of filter {filter.name!r}", header, [ids])
+        save_cached(paths, f"the selection of filter {filter.name!r}", header, ids)
     return _make_selection(filter, split, *found)
 
 
