@@ -107,7 +107,7 @@ def test_verify_names_each_damaged_record_and_goes_on(
     lines = [line for line in out.splitlines() if "match its stored checksum" in line]
     assert len(lines) == 2
     assert lines[0].startswith("train: ")
-    assert f"record 0 of {path}, at byte 0, the data differ" in lines[0]
+    assert f"record 0 of {path}, at byte 0: the data differ" in lines[0]
     assert "train: 21 of 23 records in 3 files intact" in out
     assert "test: 23 of 23" in out
     assert run(capsys, "verify", numbers_copy, "--split=test")[0] == 0

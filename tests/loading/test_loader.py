@@ -373,7 +373,7 @@ def example_with_broken_image() -> bytes:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (flip_a_byte, "does not. Restore the file"),
+        (flip_a_byte, "checksum. Restore the file"),
         (put_record(b"no example"), "is not: .*Could not parse example"),
         (put_record(b"\xb6 no text"), "is not: .*parse"),
         (put_record(b""), "is not: .*Feature: label .*required but could not be found"),

@@ -77,7 +77,7 @@ def test_read_merges_neighbours_and_waits_for_many_at_a_time(
 def test_read_damaged_record_names_file_record_and_offset(split: Split) -> None:
     path = split.ranges[2].path
     flip_byte(path, 3 * 20 + 13)
-    with pytest.raises(RecordError, match=rf"record 3 of {path}, at byte 60, the data differ"):
+    with pytest.raises(RecordError, match=rf"record 3 of {path}, at byte 60: the data differ"):
         open_reader(split).read(np.arange(20))
     assert open_reader(split, verify_crc=False).read(np.array([13]))[0] != b"r2.3"
 
@@ -99,7 +99,7 @@ def test_read_file_cut_after_indexing_is_named(split: Split) -> None:
     with tf.io.gfile.GFile(path, "rb") as file:
         data = file.read()
     rewrite(path, data[:50])
-    with pytest.raises(RecordError, match=rf"record 2 of {path}, at byte 40, the file has no"):
+    with pytest.raises(RecordError, match=rf"record 2 of {path}, at byte 40: the file has no"):
         reader.read(np.arange(15, 20))
 
 

@@ -42,9 +42,9 @@ class TFRecordReader:
             data = unpack_frames(frames, ends - starts, verify_crc=self._verify_crc)
         except FrameError as error:
             raise RecordError(
-                "A record must be where the index says, and match its stored checksums; at "
-                f"{self.describe(int(examples[error.member]))}, {error}. {RESTORE} If the file is "
-                f"as it was written, delete its index: {self.index_location()}. "
+                "A record must be where the index says, and match its stored checksums; "
+                f"{self.describe(int(examples[error.member]))}: {error}. {RESTORE} If the file is "
+                f"as it was written, delete its index, {self.index_location()}. "
                 "verify_crc=False ignores checksums."
             ) from error
         return np.fromiter(data, object, len(data))
