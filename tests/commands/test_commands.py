@@ -104,10 +104,10 @@ def test_verify_names_each_damaged_record_and_goes_on(
     path.write_bytes(data)
     code, out, _ = run(capsys, "verify", numbers_copy)
     assert code == 1
-    lines = [line for line in out.splitlines() if "must match its stored checksum" in line]
+    lines = [line for line in out.splitlines() if "match its stored checksum" in line]
     assert len(lines) == 2
     assert lines[0].startswith("train: ")
-    assert f"data of record 0 of {path}, at byte 0, does not" in lines[0]
+    assert f"record 0 of {path}, at byte 0: the data differ" in lines[0]
     assert "train: 21 of 23 records in 3 files intact" in out
     assert "test: 23 of 23" in out
     assert run(capsys, "verify", numbers_copy, "--split=test")[0] == 0
@@ -166,7 +166,8 @@ def test_verify_and_index_of_array_records(
         (("describe", "digts", "--global_batch_size=8"), "Did you mean 'digits'?"),
         (("describe", "digits"), "global_batch_size must be an integer"),
         (("verify", "{numbers}", "--split=tran"), "Did you mean 'train'?"),
-        (("index", "/nowhere"), "There is no such folder"),
+        (("index", "/nowhere"), "/nowhere cannot be read"),
+        (("preview", "{numbers}", "--rows=99"), "99"),
         (("preview", "{numbers}", "--features=nmber"), "Did you mean 'number'?"),
         (
             ("describe", "{numbers}", "--global_batch_size=8", "--processes=0"),

@@ -25,7 +25,7 @@ from tests.made_datasets import (
     with_reader,
 )
 from tfjax_batches.reading.label_names import find_label_names
-from tfjax_batches.reading.tfrecord.checksum import masked_crc
+from tfjax_batches.reading.tfrecord.checksum import masked_crcs
 
 MESH = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
 
@@ -354,7 +354,7 @@ def put_record(content: bytes):
         for _ in range(15):
             start += int.from_bytes(data[start : start + 8], "little") + 16
         length = len(content).to_bytes(8, "little")
-        sums = [masked_crc(part).to_bytes(4, "little") for part in (length, content)]
+        sums = [crc.tobytes() for crc in masked_crcs([length, content])]
         return data[:start] + length + sums[0] + content + sums[1]
 
     return change
@@ -372,7 +372,7 @@ def example_with_broken_image() -> bytes:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (flip_a_byte, "does not. Restore the file"),
+        (flip_a_byte, "checksum. Restore the file"),
         (put_record(b"no example"), "is not: .*Could not parse example"),
         (put_record(b"\xb6 no text"), "is not: .*parse"),
         (put_record(b""), "is not: .*Feature: label .*required but could not be found"),

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tfjax_batches.reading import cache_file
 from tfjax_batches.reading.cache_file import load_cached, save_cached
 
-PARTS = [np.arange(5), np.empty(0, np.int64), np.array([-(2**62), 2**62])]
+INTEGERS = np.array([0, 1, 2, -(2**62), 2**62])
 HEADER = {"format": "made 1", "files": [["naïve", 3, 2**60]]}
 
 
@@ -30,15 +30,15 @@ def names_beside(path: str) -> list[str]:
     return tf.io.gfile.listdir(path.rsplit("/", 1)[0])
 
 
-@pytest.mark.parametrize("parts", [PARTS, []], ids=["some", "none"])
-def test_load_cached_gives_what_was_saved(path: str, parts: list[np.ndarray]) -> None:
+@pytest.mark.parametrize("saved", [INTEGERS, INTEGERS[:0]], ids=["some", "none"])
+def test_load_cached_gives_what_was_saved(path: str, saved: np.ndarray) -> None:
     assert load_cached(path, "made 1") is None
-    assert save_cached(["/proc/no/such", path], "made", HEADER, parts) == path
+    assert save_cached(["/proc/no/such", path], "made", HEADER, saved) == path
     loaded = load_cached(path, "made 1")
     assert loaded is not None
     header, integers = loaded
     assert header == HEADER
-    assert integers.tolist() == [number for part in parts for number in part.tolist()]
+    assert integers.tolist() == saved.tolist()
     assert integers.dtype == np.int64
     assert load_cached(path, "made 2") is None
     assert names_beside(path) == [".made.index"]
@@ -47,7 +47,7 @@ def test_load_cached_gives_what_was_saved(path: str, parts: list[np.ndarray]) ->
 def test_save_cached_replaces_the_whole_file_or_nothing(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save_cached([path], "made", HEADER, PARTS)
+    save_cached([path], "made", HEADER, INTEGERS)
 
     def fail(header: Any) -> str:
         raise KeyboardInterrupt
@@ -55,16 +55,16 @@ def test_save_cached_replaces_the_whole_file_or_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(cache_file.json, "dumps", fail)
         with pytest.raises(KeyboardInterrupt):
-            save_cached([path], "made", {"format": "made 2"}, [])
+            save_cached([path], "made", {"format": "made 2"}, INTEGERS[:0])
     assert names_beside(path) == [".made.index"]
     assert load_cached(path, "made 1") is not None
-    save_cached([path], "made", {"format": "made 2"}, [])
+    save_cached([path], "made", {"format": "made 2"}, INTEGERS[:0])
     assert load_cached(path, "made 2") is not None
 
 
 def test_load_cached_is_mapped_and_read_by_numpy_alone(tmp_path: Path) -> None:
     path = str(tmp_path / "made")
-    save_cached([path], "made", HEADER, PARTS)
+    save_cached([path], "made", HEADER, INTEGERS)
     loaded = load_cached(path, "made 1")
     assert loaded is not None
     assert not loaded[1].flags.owndata

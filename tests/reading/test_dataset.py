@@ -52,13 +52,16 @@ def test_open_builder_takes_builder_name_and_folder(numbers_folder: str) -> None
                 "versioned folder",
             ],
         ),
-        ("mnist:9.9.9", ["'mnist:9.9.9' cannot be built", "only: 3.0.1", "Correct"]),
-        ("mnist/nothing", ["'mnist/nothing' cannot be built", "closely match. Correct"]),
+        ("mnist:9.9.9", ["'mnist:9.9.9' cannot be built", "only: 3.0.1"]),
+        ("mnist/nothing", ["'mnist/nothing' cannot be built", "closely match"]),
         ("cifar10_corrupted/brightnes_1", ["'cifar10_corrupted/brightnes_1'", "brightness_1"]),
         ("digts", ["Did you mean 'digits'?"]),
         ("digits/1.0.0", ["'digits/1.0.0' cannot be built", "name[/config][:version]", "Correct"]),
         ("two words", ["'two words' cannot be built", "name[/config][:version]"]),
-        ("/no/such/folder", ["holds dataset_info.json", "'/no/such/folder'", "no such folder"]),
+        (
+            "/no/such/folder",
+            ["dataset_info.json", "/no/such/folder cannot be read", "<version>"],
+        ),
     ],
 )
 def test_open_builder_unknown_dataset_is_named(
@@ -69,11 +72,6 @@ def test_open_builder_unknown_dataset_is_named(
         open_builder(dataset, data_dir)
     for text in texts:
         assert text in str(caught.value)
-
-
-def test_open_builder_folder_a_level_too_high_names_the_right_one(numbers_folder: str) -> None:
-    with pytest.raises(DatasetNotFoundError, match=rf"too high: give {numbers_folder}\."):
-        open_builder(str(Path(numbers_folder).parent), None)
 
 
 def test_open_builder_a_bare_name_is_a_dataset_beside_a_folder_of_that_name(
@@ -89,19 +87,12 @@ def test_open_builder_builder_and_data_dir_is_refused(numbers_folder: str) -> No
         open_builder(tfds.builder_from_directory(numbers_folder), "/x")
 
 
-def test_open_builder_other_type_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"a TFDS name, a folder or a DatasetBuilder; got int"):
-        open_builder(3, None)  # type: ignore[arg-type]
-
-
 def test_open_split_unprepared_says_where_it_looked_and_what_to_run(tmp_path: Path) -> None:
-    (tmp_path / "cars" / "1.0.0").mkdir(parents=True)
     builder = Numbers(num_examples=3, data_dir=str(tmp_path))
     with pytest.raises(DatasetNotFoundError) as caught:
         open_split(builder, "train")
     message = str(caught.value)
     assert f"looked in {tmp_path}/numbers/1.0.0" in message
-    assert f"Datasets found in {tmp_path}: cars." in message
     assert "prepare=True" in message
     assert "download_and_prepare()" in message
 

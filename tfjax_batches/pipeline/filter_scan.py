@@ -81,7 +81,7 @@ def _load_or_scan(
         return found
     ids = _scan(filter.name, traced, split, reader)
     header["ids"] = digest_ids(ids)
-    save_cached(paths, f"the selection of filter {filter.name!r}", header, [ids])
+    save_cached(paths, f"the selection of filter {filter.name!r}", header, ids)
     return ids, header["ids"]
 
 

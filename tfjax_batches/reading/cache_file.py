@@ -10,7 +10,6 @@ dataset's folder cannot be written.
 
 import dataclasses
 import hashlib
-import io
 import json
 import os
 import re
@@ -21,8 +20,14 @@ import numpy as np
 from absl import logging
 
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.reading.dataset_errors import unreadable_file
-from tfjax_batches.reading.storage import file_stat, is_remote, open_for_reads, replace_file
+from tfjax_batches.reading.file_errors import unreadable_file
+from tfjax_batches.reading.storage import (
+    FILE_ERRORS,
+    file_stat,
+    is_remote,
+    open_file,
+    replace_file,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,20 +41,15 @@ class FileKey:
 
 
 def file_key(path: str, num_records: int) -> FileKey:
-    """Return the key of a file in its present state.
-
-    Args:
-        path: The file.
-        num_records: Records in it, by the dataset's metadata.
+    """Return the key of a file, which has `num_records` records, in its present state.
 
     Raises:
         RecordError: The file cannot be read.
     """
     try:
-        size, mtime_ns = file_stat(path)
-    except OSError as error:
+        return FileKey(os.path.basename(path), *file_stat(path), num_records)
+    except FILE_ERRORS as error:
         raise unreadable_file(path, error) from error
-    return FileKey(os.path.basename(path), size, mtime_ns, num_records)
 
 
 def split_stem(path: str) -> str:
@@ -63,52 +63,37 @@ def split_stem(path: str) -> str:
 
 
 def cache_paths(stem: str, kind: str) -> list[str]:
-    """Return where a cache file may be, in the order in which to look.
-
-    Args:
-        stem: As `split_stem` returns it.
-        kind: The last part of the cache file's name.
-    """
+    """Return where the cache file of a kind may be for a split, in the order in which to look."""
     folder, name = os.path.split(stem)
-    paths = [os.path.join(folder, f".{name}.tfjax_batches.{kind}")]
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    if os.path.isabs(cache):  # a user without a home keeps the "~"
-        full = stem if is_remote(stem) else os.path.abspath(stem)
-        key = hashlib.sha256(full.encode()).hexdigest()[:16]
-        paths.append(os.path.join(cache, "tfjax_batches", f"{name}-{key}.{kind}"))
-    return paths
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    full = stem if is_remote(stem) else os.path.abspath(stem)
+    key = hashlib.sha256(full.encode()).hexdigest()[:16]
+    return [
+        os.path.join(folder, f".{name}.tfjax_batches.{kind}"),
+        os.path.join(cache, "tfjax_batches", f"{name}-{key}.{kind}"),
+    ]
 
 
 def load_cached(path: str, file_format: str) -> tuple[dict[str, Any], Int64Array] | None:
     """Return the header and the integers of a cache file, int64[n], memory-mapped if local.
 
-    Args:
-        path: The file.
-        file_format: The header's `format`.
-
-    Returns:
-        None where there is no such file, or it has another format or is damaged.
+    None where there is no such file, its header has another `format`, or it is damaged.
     """
     try:
-        if is_remote(path):
-            with open_for_reads(path) as read_at:
-                file = io.BytesIO(read_at(0, file_stat(path)[0]))
-            integers, end = np.load(file), file.tell()
-            text = file.getvalue()[end:]
-        else:
-            mapped = np.load(path, mmap_mode="r")
-            integers = mapped.view(np.ndarray)
-            with open(path, "rb") as local:
-                local.seek(mapped.offset + mapped.nbytes)
-                text = local.read()
-        header = json.loads(text)
-    except (OSError, ValueError, EOFError):
+        with open_file(path) as file:
+            if is_remote(path):
+                integers = np.load(file)
+            else:
+                integers = np.load(path, mmap_mode="r")
+                file.seek(integers.offset + integers.nbytes)
+            header = json.loads(file.read())
+    except (*FILE_ERRORS, ValueError, EOFError):
         return None
-    return (header, integers) if header["format"] == file_format else None
+    return (header, np.asarray(integers)) if header["format"] == file_format else None
 
 
 def save_cached(
-    paths: Iterable[str], what: str, header: Mapping[str, Any], parts: Iterable[Int64Array]
+    paths: Iterable[str], what: str, header: Mapping[str, Any], integers: Int64Array
 ) -> str | None:
     """Write a cache file to the first path that can be written; log a warning if none can.
 
@@ -116,12 +101,11 @@ def save_cached(
         paths: As `cache_paths` returns them.
         what: What the file holds, for the warning.
         header: What the integers are, as JSON can hold it; has a `format`.
-        parts: The integers, as arrays int64[n] that are joined.
+        integers: int64[n].
 
     Returns:
         The path that was written, or None.
     """
-    integers = np.concatenate([np.empty(0, np.int64), *parts])
 
     def write(file: Any) -> None:
         np.save(file, integers)
@@ -131,7 +115,7 @@ def save_cached(
     for path in paths:
         try:
             replace_file(path, write)
-        except OSError as error:
+        except FILE_ERRORS as error:
             failures.append(f"{path}: {error}")
         else:
             return path

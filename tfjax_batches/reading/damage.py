@@ -24,15 +24,12 @@ def check_files(
 
     Args:
         split: Where the records are.
-        on_records: Called repeatedly, from several threads, with the number of records that were
-            checked.
+        on_records: Called with the number of records of each part that was checked, from several
+            threads.
 
     Yields:
         For each of the split's ranges, in order: the number of intact records, and an error for
         each other one, or a single error if the file cannot be opened.
-
-    Raises:
-        UnsupportedError: As for `open_reader`.
     """
     # Indexes all files at once, with a progress bar. A file that fails here fails again below,
     # where each is opened by itself.
@@ -54,10 +51,7 @@ def check_files(
         return part.take - len(errors), errors
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        try:
-            yield from pool.map(check, split.ranges)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        yield from pool.map(check, split.ranges)
 
 
 def _find_errors(reader: RecordReader, examples: Int64Array) -> list[RecordError]:
@@ -65,7 +59,7 @@ def _find_errors(reader: RecordReader, examples: Int64Array) -> list[RecordError
     try:
         reader.read(examples)
     except RecordError as error:
-        if len(examples) > 1:
-            return [error for example in examples for error in _find_errors(reader, example[None])]
-        return [error]
+        if len(examples) == 1:
+            return [error]
+        return [error for example in examples for error in _find_errors(reader, example[None])]
     return []

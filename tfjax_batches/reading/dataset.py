@@ -2,22 +2,18 @@
 """From what a user calls a dataset to its TFDS builder."""
 
 import os
+import re
+import textwrap
 
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from tfjax_batches.errors import ConfigError, DatasetNotFoundError
-from tfjax_batches.reading.dataset_errors import (
-    base_name,
-    folders_in,
-    has_metadata,
-    missing_folder,
-    tfds_errors,
-    unreadable_metadata,
-)
+from tfjax_batches.errors import ConfigError, DatasetNotFoundError, nearest_hint
 
 _OWN = "digits"
 """The dataset that comes with this library."""
+
+_REASON_CHARACTERS = 400  # TFDS names near matches at the start of a long text
 
 
 def open_builder(
@@ -31,7 +27,7 @@ def open_builder(
 
     Raises:
         DatasetNotFoundError: There is no such dataset, config, version or folder.
-        ConfigError: `dataset` has another type, or is a builder and `data_dir` is given.
+        ConfigError: `dataset` is a builder and `data_dir` is given.
     """
     if isinstance(dataset, tfds.core.DatasetBuilder):
         if data_dir is not None:
@@ -40,20 +36,27 @@ def open_builder(
                 "Drop data_dir, or give the dataset by name."
             )
         return dataset
-    if not isinstance(dataset, str | os.PathLike):
-        raise ConfigError(
-            "dataset must be a TFDS name, a folder or a DatasetBuilder; "
-            f"got {type(dataset).__name__}. Give one of these."
-        )
     name = os.fspath(dataset)
     if _looks_like_folder(name):
         return _open_folder(name)
-    if base_name(name) == _OWN:
+    base_name = re.split("[/:]", name)[0]
+    if base_name == _OWN:
         # TFDS knows a builder once its module is imported. Not at the top: importing a module
         # must not register anything, and nothing else here depends on the room of datasets.
         from tfjax_batches.datasets import digits  # noqa: F401
-    with tfds_errors(name, data_dir, _OWN):
+    try:
         return tfds.builder(name, data_dir=data_dir)
+    except Exception as error:  # TFDS has few error classes, and imports the dataset's module
+        reason = _reason(error)
+        if isinstance(error, tfds.core.DatasetNotFoundError):
+            known = [_OWN, *tfds.list_builders(with_community_datasets=False)]
+            hint = nearest_hint(base_name, known)
+            reason = f"none is registered or prepared in data_dir={data_dir!r}. {hint}"
+        raise DatasetNotFoundError(
+            f"dataset must name a TFDS dataset, 'name[/config][:version]'; {name!r} cannot be "
+            f"built: {reason} Correct the name, config or version; or import the module that "
+            "defines the builder; or give a versioned folder."
+        ) from error
 
 
 def check_prepared(builder: tfds.core.DatasetBuilder) -> None:
@@ -65,15 +68,12 @@ def check_prepared(builder: tfds.core.DatasetBuilder) -> None:
     if builder.info.splits:
         return
     name = ":".join(builder.info.full_name.rsplit("/", 1))
-    root = data_root(builder)
-    siblings = ", ".join(folders_in(root)[:10])
     raise DatasetNotFoundError(
         f"A dataset must be prepared before it is read; {builder.info.full_name} is not: looked "
-        f"in {os.fspath(builder.data_path)}. "
-        f"{f'Datasets found in {root}: {siblings}. ' if siblings else ''}"
-        "Pass prepare=True, or run "
-        f'`python -c "import tensorflow_datasets as tfds{_module_of(builder)}; '
-        f"tfds.builder('{name}', data_dir='{root}').download_and_prepare()\"`; "
+        f"in {builder.data_path}. Pass prepare=True, or run "
+        # TFDS knows the builder of another package once its module is imported.
+        f'`python -c "import tensorflow_datasets as tfds, {type(builder).__module__}; '
+        f"tfds.builder('{name}', data_dir='{data_root(builder)}').download_and_prepare()\"`; "
         "or give data_dir."
     )
 
@@ -85,10 +85,9 @@ def data_root(builder: tfds.core.DatasetBuilder) -> str:
     return root
 
 
-def _module_of(builder: tfds.core.DatasetBuilder) -> str:
-    """Return `, module` for a dataset whose module must be imported before TFDS knows it."""
-    module = type(builder).__module__
-    return "" if module.startswith("tensorflow_datasets.") else f", {module}"
+def has_metadata(folder: str) -> bool:
+    """Return whether a folder has the metadata of a prepared dataset."""
+    return bool(tf.io.gfile.exists(os.path.join(folder, "dataset_info.json")))
 
 
 def _looks_like_folder(name: str) -> bool:
@@ -97,10 +96,15 @@ def _looks_like_folder(name: str) -> bool:
 
 
 def _open_folder(name: str) -> tfds.core.DatasetBuilder:
-    folder = os.path.expanduser(name)
     try:
-        return tfds.builder_from_directory(folder)
+        return tfds.builder_from_directory(os.path.expanduser(name))
     except Exception as error:  # protobuf's own where dataset_info.json is broken
-        if has_metadata(folder) or not isinstance(error, OSError | ValueError | tf.errors.OpError):
-            raise unreadable_metadata(folder, error) from error
-        raise missing_folder(name) from error
+        raise DatasetNotFoundError(
+            "A dataset's folder is the versioned one, with dataset_info.json and features.json as "
+            f"TFDS wrote them; {name} cannot be read: {_reason(error)} Give the folder "
+            "<data_dir>/<name>[/<config>]/<version>, or the dataset by name."
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    return textwrap.shorten(f"{type(error).__name__}: {error}", _REASON_CHARACTERS)

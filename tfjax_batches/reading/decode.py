@@ -27,8 +27,7 @@ class Decoder:
         names: Features to parse, by path (`"objects/bbox"`); the path of a nested dict means all
             features below it. None: all features.
         dataset: The dataset's name, for messages.
-        encoded: Paths of features to return as their stored bytes, for a transform that decodes
-            them itself.
+        encoded: Paths of features to return as their stored bytes.
         pad_to: Length of the first dim by path (as in `names`), for features in which only that
             dim varies. Adds the length before padding as `<path>_length`, int32.
 
@@ -38,9 +37,7 @@ class Decoder:
         padded: Paths of the features that `pad_to` names.
 
     Raises:
-        FeatureError: A name is unknown; `encoded` names a feature that is not stored as one byte
-            string, or images that are not uint8; `pad_to` names a feature that it cannot make
-            dense.
+        FeatureError: A name is unknown, or names a feature that cannot stay encoded or be padded.
     """
 
     def __init__(
@@ -55,12 +52,14 @@ class Decoder:
         chosen = sorted(known)
         if names is not None:
             chosen = choose_paths(known, names, f"features must name features of {dataset}")
+        self.parsed = tuple(chosen)
+        parsed = {path: known[path] for path in chosen}
         left_encoded = frozenset(encoded)
         for path in sorted(left_encoded):
-            _check_encoded(path, {path: known[path] for path in chosen}, dataset)
-        self.parsed = tuple(chosen)
+            _check_encoded(path, parsed, dataset)
         self._decoders = {
-            path: FeatureDecoder(path, known[path], encoded=path in left_encoded) for path in chosen
+            path: FeatureDecoder(path, feature, encoded=path in left_encoded)
+            for path, feature in parsed.items()
         }
         self._parse_specs: dict[str, Any] = {}
         for decoder in self._decoders.values():
@@ -105,38 +104,31 @@ def _check_encoded(
             f"{rule}; {path!r} is not one. {nearest_hint(path, features)} Put a transform that "
             "decodes a feature before any that renames it, and name a feature of features=(…)."
         )
-    stored = features[path].get_serialized_info()
-    if (
-        isinstance(stored, dict)
-        or stored.shape != ()
-        or np.dtype(stored.np_dtype).kind not in "OSU"
-    ):
-        raise FeatureError(
-            f"{rule} that are stored as one byte string; {path!r} is stored as {stored}. "
-            "Leave it out of encoded; the transform then gets it decoded."
-        )
     feature = features[path]
-    if isinstance(feature, tfds.features.Image) and feature.np_dtype != np.uint8:
+    stored = feature.get_serialized_info()
+    is_one_string = (
+        not isinstance(stored, dict)
+        and stored.shape == ()
+        and np.dtype(stored.np_dtype).kind in "OSU"
+    )
+    # Image ops decode other dtypes wrongly.
+    is_other_image = isinstance(feature, tfds.features.Image) and feature.np_dtype != np.uint8
+    if is_other_image or not is_one_string:
         raise FeatureError(
-            f"{rule}; images must be uint8, since image ops decode other dtypes wrongly; "
-            f"{path!r} is {np.dtype(feature.np_dtype).name}. Replace the op that decodes by resize "
-            "or a crop; the image is then decoded before the ops."
+            f"{rule} that are stored as one byte string, and images must be uint8; {path!r} is "
+            f"{np.dtype(feature.np_dtype).name}, stored as {stored}. Leave it out of encoded, or "
+            "replace the op that decodes by resize or a crop; it is then decoded before the ops."
         )
 
 
 def _choose_lengths(
     specs: Mapping[str, FeatureSpec], pad_to: Mapping[str, int], dataset: str
 ) -> dict[str, int]:
-    """Return the length of each feature that `pad_to` names, after checking each of them."""
+    """Return the length by path of each feature that `pad_to` names, after checking each."""
     lengths: dict[str, int] = {}
     for name, length in pad_to.items():
-        rule = f"pad_to must name parsed features of {dataset}"
-        for path in choose_paths(specs, [name], rule):
-            if lengths.setdefault(path, length) != length:
-                raise FeatureError(
-                    f"pad_to must give a feature one length; {path!r} gets {lengths[path]} and "
-                    f"{length}. Name it once, by its path or by one above."
-                )
+        paths = choose_paths(specs, [name], f"pad_to must name parsed features of {dataset}")
+        lengths |= dict.fromkeys(paths, length)
     for path in lengths:
         if not specs[path].is_paddable:
             raise FeatureError(

@@ -23,7 +23,7 @@ class FeatureDecoder:
     Args:
         path: Names from the root, joined by `/`.
         feature: The feature, with the sequences around it.
-        encoded: Whether to return the stored bytes, one string per example, undecoded.
+        encoded: Whether to return the stored bytes, one string per example.
 
     Attributes:
         spec: `FeatureSpec` of a decoded value.
@@ -40,22 +40,21 @@ class FeatureDecoder:
         parts = stored if isinstance(stored, dict) else {"": stored}
         self._stored = {f"{path}/{name}" if name else path: info for name, info in parts.items()}
         info = next(iter(self._stored.values())) if encoded else feature.get_tensor_info()
-        dtype = np.dtype(info.np_dtype)
+        dtype, shape, rank = np.dtype(info.np_dtype), tuple(info.shape), info.sequence_rank
+        if rank > 1:
+            # Nested sequences are ragged: only the dims within the sequences have fixed sizes.
+            shape = (None,) * rank + shape[rank:]
         self.spec = FeatureSpec(
-            shape=_shape(info),
+            shape=shape,
             dtype=np.dtype(object) if dtype.kind in "OSU" else dtype,
-            nested_sequences=max(0, info.sequence_rank - 1),
+            nested_sequences=max(0, rank - 1),
         )
         specs = tfds.features.FeaturesDict({path: feature}).tf_example_spec
         self.parse_specs = {key: _group_spec(key, spec) for key, spec in specs.items()}
         self.maps_each_example = not (encoded or _is_stored_decoded(feature))
 
     def decode(self, parsed: Mapping[str, Any]) -> tf.Tensor | tf.RaggedTensor:
-        """Return the values of a group, [n, ...]; ragged where the spec has unknown sizes.
-
-        Args:
-            parsed: What `tf.io.parse_example` returned, by the keys of `parse_specs`.
-        """
+        """Return the values of a parsed group, [n, ...]; ragged where sizes are unknown."""
         if not self.maps_each_example:
             ((key, info),) = self._stored.items()
             return _restore_group(parsed[key], info)
@@ -83,11 +82,10 @@ def features_by_path(
         lengths: Lengths of the sequences around it, outermost first; None: unknown.
     """
     if isinstance(feature, tfds.features.FeaturesDict):
-        return {
-            below: each
-            for name, part in feature.items()
-            for below, each in features_by_path(part, f"{path}/{name}".lstrip("/"), lengths).items()
-        }
+        found: dict[str, tfds.features.FeatureConnector] = {}
+        for name, part in feature.items():
+            found |= features_by_path(part, f"{path}/{name}".lstrip("/"), lengths)
+        return found
     if isinstance(feature, tfds.features.Sequence):  # Video and Dataset are kinds of it
         length = tf.nest.flatten(feature.get_serialized_info())[0].shape[0]
         return features_by_path(feature.feature, path, (*lengths, length))
@@ -96,11 +94,11 @@ def features_by_path(
     return {path: feature}
 
 
-def _shape(info: tfds.features.TensorInfo) -> tuple[int | None, ...]:
-    shape: tuple[int | None, ...] = tuple(info.shape)
-    rank: int = info.sequence_rank
-    # Nested sequences are ragged tensors: only the dims within the sequences have fixed sizes.
-    return shape if rank < 2 else (None,) * rank + shape[rank:]
+def element_feature(feature: tfds.features.FeatureConnector) -> tfds.features.FeatureConnector:
+    """Return the feature within all sequences."""
+    while isinstance(feature, tfds.features.Sequence):
+        feature = feature.feature
+    return feature
 
 
 def _is_stored_decoded(feature: tfds.features.FeatureConnector) -> bool:
@@ -109,9 +107,8 @@ def _is_stored_decoded(feature: tfds.features.FeatureConnector) -> bool:
     info = feature.get_tensor_info()
     if isinstance(stored, dict) or stored.sequence_rank > 1 or None in info.shape[1:]:
         return False
-    while isinstance(feature, tfds.features.Sequence):
-        feature = feature.feature
-    decodes_nothing = type(feature).decode_example is tfds.features.Tensor.decode_example
+    decode_example = type(element_feature(feature)).decode_example
+    decodes_nothing = decode_example is tfds.features.Tensor.decode_example
     same = stored.shape == info.shape and stored.np_dtype == info.np_dtype
     return decodes_nothing and same
 

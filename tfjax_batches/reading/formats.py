@@ -22,21 +22,15 @@ from tfjax_batches.reading.tfrecord.reader import TFRecordReader
 class RecordReader(Protocol):
     """Random access to the records of a split, from many threads at once.
 
-    Each method raises RecordError where a file is missing, or does not hold its records.
+    Each method raises RecordError where a file is missing or a record is damaged; it names file,
+    record and offset.
     """
 
     def open(self) -> None:
         """Find the records of every file. The other methods do so too where they need it."""
 
     def read(self, examples: Int64Array) -> npt.NDArray[np.object_]:
-        """Return the stored bytes of some examples, object[n].
-
-        Args:
-            examples: int64[n], indices in the split, in any order.
-
-        Raises:
-            RecordError: A record is damaged; names file, record and offset.
-        """
+        """Return the stored bytes of some examples, int64[n] in any order, as object[n]."""
 
     def mean_record_bytes(self) -> float:
         """Return the mean size of a record, in bytes, at least 1."""
@@ -61,10 +55,6 @@ _READERS: Mapping[str, _MakeReader] = {
 
 def open_reader(split: Split, *, verify_crc: bool = True) -> RecordReader:
     """Return the reader of a split; touches no file yet.
-
-    Args:
-        split: Where the records are.
-        verify_crc: Whether to check each record's checksum. ArrayRecord files are always checked.
 
     Raises:
         UnsupportedError: The files have a format that cannot be read by index, or are ArrayRecord

@@ -10,20 +10,19 @@ T = TypeVar("T")
 
 
 class OpenFiles(Generic[T]):
-    """Opens each file on first use and keeps as many open as `limit` allows.
+    """Opens each file on first use, by its number, and keeps as many open as a limit allows.
 
-    Safe to use from many threads. A file that is dropped is closed once no caller uses it.
-
-    Args:
-        open_file: Takes the number of a file and opens it.
-        limit: Files to keep open. None: a quarter of the descriptors that this process may have,
-            which leaves some for other loaders and the rest of the program. (A memory map holds a
-            descriptor too.)
+    The limit is a quarter of the descriptors that this process may have, which leaves some for
+    other loaders and the rest of the program. (A memory map holds a descriptor too.) Safe to use
+    from many threads. A file that is dropped is closed once no caller uses it.
     """
 
-    def __init__(self, open_file: Callable[[int], T], limit: int | None = None) -> None:
+    def __init__(self, open_file: Callable[[int], T]) -> None:
         self._open_file = open_file
-        self._limit = _quarter_of_descriptors() if limit is None else limit
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if descriptors == resource.RLIM_INFINITY:
+            descriptors = 2**16
+        self._limit = min(descriptors // 4, 2**14)  # Linux gives a process 65,530 memory maps
         self._files: dict[int, T] = {}
         self._lock = threading.Lock()
 
@@ -42,9 +41,3 @@ class OpenFiles(Generic[T]):
         """Return the files that are open now."""
         with self._lock:
             return list(self._files.values())
-
-
-def _quarter_of_descriptors() -> int:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # At most 2**14: Linux gives a process 65,530 memory maps by default.
-    return 2**14 if soft == resource.RLIM_INFINITY else max(1, min(soft // 4, 2**14))

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import tensorflow_datasets as tfds
 
 from tfjax_batches.errors import DatasetNotFoundError
-from tfjax_batches.reading.dataset import data_root
-from tfjax_batches.reading.dataset_errors import has_metadata
+from tfjax_batches.reading.dataset import data_root, has_metadata
+from tfjax_batches.reading.storage import is_remote
 
 
 def prepare(builder: tfds.core.DatasetBuilder) -> None:
@@ -21,12 +21,12 @@ def prepare(builder: tfds.core.DatasetBuilder) -> None:
     Raises:
         DatasetNotFoundError: The folder cannot be written.
     """
-    if is_prepared(builder):
+    if _is_prepared(builder):
         return
     root = data_root(builder)
     try:
         with _machine_lock(root, builder.info.name):
-            if not is_prepared(builder):
+            if not _is_prepared(builder):
                 builder.download_and_prepare()
     except OSError as error:
         raise DatasetNotFoundError(
@@ -35,21 +35,21 @@ def prepare(builder: tfds.core.DatasetBuilder) -> None:
         ) from error
 
 
-def is_prepared(builder: tfds.core.DatasetBuilder) -> bool:
-    """Return whether the dataset's files are on disk, also if written after `builder` was made."""
-    return bool(builder.info.splits) or has_metadata(os.fspath(builder.data_path))
-
-
 def reopen(builder: tfds.core.DatasetBuilder) -> tfds.core.DatasetBuilder:
     """Return a builder that knows files which were written after `builder` was made."""
-    if builder.info.splits or not is_prepared(builder):
+    if builder.info.splits or not _is_prepared(builder):
         return builder
     return tfds.builder_from_directory(os.fspath(builder.data_path))
 
 
+def _is_prepared(builder: tfds.core.DatasetBuilder) -> bool:
+    # The splits are those from when the builder was made; files may have come since.
+    return bool(builder.info.splits) or has_metadata(os.fspath(builder.data_path))
+
+
 @contextmanager
 def _machine_lock(data_dir: str, name: str) -> Iterator[None]:
-    if "://" in data_dir:  # a remote file system cannot be locked
+    if is_remote(data_dir):  # cannot be locked
         yield
         return
     os.makedirs(data_dir, exist_ok=True)

@@ -8,6 +8,7 @@ its ranges laid end to end.
 import dataclasses
 import functools
 import os
+import textwrap
 
 import numpy as np
 import tensorflow_datasets as tfds
@@ -19,14 +20,7 @@ from tfjax_batches.reading.dataset import check_prepared
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FileRange:
-    """Consecutive records of one file.
-
-    Attributes:
-        path: The file.
-        skip: Records before the range.
-        take: Records in the range.
-        records_in_file: Records in the whole file, by the dataset's metadata.
-    """
+    """`take` records of a file after the first `skip`; by the metadata it has `records_in_file`."""
 
     path: str
     skip: int
@@ -57,45 +51,29 @@ class Split:
     @property
     def num_examples(self) -> int:
         """Examples in the split."""
-        return int(self._range_ends[-1]) if self.ranges else 0
+        return sum(r.take for r in self.ranges)
 
     def locate(self, examples: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """Return the index into `ranges` and the record in that file of each example.
-
-        Args:
-            examples: int64[n], indices in the split.
-
-        Returns:
-            Two arrays int64[n].
-        """
+        """Return the index into `ranges` and the record in that file of each example, int64[n]."""
         of_range = np.searchsorted(self._range_ends, examples, side="right")
-        starts = self._range_ends - self._range_takes
-        records = examples - starts[of_range] + self._range_skips[of_range]
-        return of_range, records
+        return of_range, examples + self._record_shifts[of_range]
 
     def describe_ranges(self) -> list[tuple[str, int, int]]:
         """Return (file name, first record, records) of each range, equal on all machines."""
         return [(os.path.basename(r.path), r.skip, r.take) for r in self.ranges]
 
     @functools.cached_property
-    def _range_takes(self) -> Int64Array:
-        return np.array([r.take for r in self.ranges], np.int64)
-
-    @functools.cached_property
-    def _range_skips(self) -> Int64Array:
-        return np.array([r.skip for r in self.ranges], np.int64)
-
-    @functools.cached_property
     def _range_ends(self) -> Int64Array:
-        return np.cumsum(self._range_takes)
+        return np.cumsum([r.take for r in self.ranges])
+
+    @functools.cached_property
+    def _record_shifts(self) -> Int64Array:
+        """The record of an example in its file, less the example."""
+        return np.array([r.skip + r.take for r in self.ranges]) - self._range_ends
 
 
 def open_split(builder: tfds.core.DatasetBuilder, split: str) -> Split:
     """Return the records of a split.
-
-    Args:
-        builder: The dataset's builder.
-        split: A TFDS split expression.
 
     Raises:
         DatasetNotFoundError: The dataset is not prepared.
@@ -131,15 +109,7 @@ def open_split(builder: tfds.core.DatasetBuilder, split: str) -> Split:
 
 
 def open_splits(builder: tfds.core.DatasetBuilder, split: str | None) -> list[Split]:
-    """Return the records of one split, or of each split that holds any.
-
-    Args:
-        builder: The dataset's builder.
-        split: A TFDS split expression. None: all splits.
-
-    Raises:
-        BatchesError: As for `open_split`.
-    """
+    """Return the records of one split, or if it is None, of each split that holds any."""
     if split is not None:
         return [open_split(builder, split)]
     check_prepared(builder)
@@ -148,26 +118,26 @@ def open_splits(builder: tfds.core.DatasetBuilder, split: str | None) -> list[Sp
 
 
 def _split_info(builder: tfds.core.DatasetBuilder, split: str) -> tfds.core.SplitInfo:
+    known = builder.info.splits
     try:
-        return builder.info.splits[split]
+        return known[split]
     except (KeyError, ValueError, AssertionError, TypeError) as error:
-        known = builder.info.splits
         bases = [part.split("[")[0].strip() for part in split.split("+")]
-        hint = "".join(f"{nearest_hint(base, known)} " for base in bases if base not in known)
-        reason = str(error).strip("'\"").splitlines()[0][:120]
+        hints = [nearest_hint(base, known) for base in bases if base not in known]
         raise SplitError(
             f"split must be a TFDS split expression; {split!r} does not exist in "
-            f"{builder.info.full_name} ({reason}). {hint}{_known_splits(builder)}"
+            f"{builder.info.full_name} ({textwrap.shorten(str(error), 120)}). "
+            f"{' '.join([*hints, _known_splits(builder)])}"
         ) from error
 
 
 def _resolve(builder: tfds.core.DatasetBuilder, split: str) -> tuple[str, ...]:
-    instructions = tfds.core.ReadInstruction.from_spec(split).to_absolute(builder.info.splits)
-    return tuple(
-        f"{part.splitname}[{part.from_ or 0}:"
-        f"{builder.info.splits[part.splitname].num_examples if part.to is None else part.to}]"
-        for part in instructions
-    )
+    splits = builder.info.splits
+    resolved = []
+    for part in tfds.core.ReadInstruction.from_spec(split).to_absolute(splits):
+        end = splits[part.splitname].num_examples if part.to is None else part.to
+        resolved.append(f"{part.splitname}[{part.from_ or 0}:{end}]")
+    return tuple(resolved)
 
 
 def _known_splits(builder: tfds.core.DatasetBuilder) -> str:

@@ -27,9 +27,9 @@ def scanned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     names: list[str] = []
     scan = index_module.scan_offsets
 
-    def counted(read_at, size, path, *arguments, **options):
+    def counted(file, size, path, *arguments, **options):
         names.append(os.path.basename(path))
-        return scan(read_at, size, path, *arguments, **options)
+        return scan(file, size, path, *arguments, **options)
 
     monkeypatch.setattr(index_module, "scan_offsets", counted)
     return names
@@ -120,12 +120,18 @@ def test_open_index_notices_a_replaced_file(tmp_path: Path, scanned: list[str], 
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda data: data[:-3], r"record 4, byte 80, the length of 4 bytes leads beyond the end"),
-        (lambda data: data[:-19], r"record 4, byte 80, the file ends, at byte 81"),
-        (lambda data: data + data[:20], r"record 5, byte 100, the file goes on for 20 bytes"),
-        (lambda data: data[:80] + b"\x05" + data[81:], r"record 4, byte 80, the stored length is"),
+        (lambda data: data[:-3], "record 4, at byte 80, is cut"),
+        (lambda data: data[:-19], "record 4, at byte 80, is cut"),
+        (lambda data: data + data[:20], "20 bytes follow"),
+        (
+            lambda data: data[:80] + b"\x05" + data[81:],
+            "record 4, at byte 80, is cut",
+        ),
         # A length that leads to no record of its own makes the scan fail further on.
-        (lambda data: data[:20] + b"\x00" + data[21:], r"record 1, byte 20, the stored length is"),
+        (
+            lambda data: data[:20] + b"\x00" + data[21:],
+            "record 1, at byte 20, is cut",
+        ),
     ],
 )
 def test_open_index_changed_file_is_named_with_record_and_offset(
@@ -135,7 +141,7 @@ def test_open_index_changed_file_is_named_with_record_and_offset(
     open_index(files_of(split))
     path = Path(split.ranges[2].path)
     path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(RecordError, match=rf"5 in {path}; at {text}.*prepare the dataset again"):
+    with pytest.raises(RecordError, match=rf"5 in {path}; {text}.*prepare the dataset again"):
         open_index(files_of(split))
 
 
@@ -144,7 +150,7 @@ def test_open_index_any_bit_of_a_length_flipped_is_named(tmp_path: Path, record:
     split = write_split(tmp_path, num_files=1, per_file=5)
     path = Path(split.ranges[0].path)
     good = path.read_bytes()
-    text = rf"{path}; at record {record}, byte {20 * record}, the stored length is damaged"
+    text = rf"{path}; record {record}, at byte {20 * record}, is cut or has a damaged length"
     for bit in range(64):
         data = bytearray(good)
         data[20 * record + bit // 8] ^= 1 << bit % 8
@@ -158,7 +164,7 @@ def test_open_index_notices_other_shard_lengths(tmp_path: Path) -> None:
     files = files_of(split)
     open_index(files)
     files[split.ranges[0].path] = 4
-    with pytest.raises(RecordError, match=r"counts, 4 in .*the file goes on for 20 bytes"):
+    with pytest.raises(RecordError, match=r"counts, 4 in .*20 bytes follow"):
         open_index(files)
 
 

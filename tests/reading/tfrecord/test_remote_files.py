@@ -15,6 +15,8 @@ from tests.reading.writing import write_split
 from tfjax_batches.errors import RecordError
 from tfjax_batches.reading.formats import open_reader
 from tfjax_batches.reading.split import Split
+from tfjax_batches.reading.storage import open_file
+from tfjax_batches.reading.tfrecord import remote_files
 from tfjax_batches.reading.tfrecord.reader import TFRecordReader
 from tfjax_batches.reading.tfrecord.remote_files import RemoteFiles, plan_ranges
 
@@ -65,11 +67,8 @@ def test_read_merges_neighbours_and_waits_for_many_at_a_time(
     reader = TFRecordReader(split)
     reader.read(np.arange(1))
     reads: list[str] = []
-    files = reader._files
-    assert isinstance(files, RemoteFiles)
-    read_bytes = files._read_bytes
     monkeypatch.setattr(
-        files, "_read_bytes", lambda path, *span: reads.append(path) or read_bytes(path, *span)
+        remote_files, "open_file", lambda path: reads.append(path) or open_file(path)
     )
     reader.read(np.arange(20))
     assert sorted(reads) == [part.path for part in split.ranges]
@@ -78,7 +77,7 @@ def test_read_merges_neighbours_and_waits_for_many_at_a_time(
 def test_read_damaged_record_names_file_record_and_offset(split: Split) -> None:
     path = split.ranges[2].path
     flip_byte(path, 3 * 20 + 13)
-    with pytest.raises(RecordError, match=rf"record 3 of {path}, at byte 60, does not"):
+    with pytest.raises(RecordError, match=rf"record 3 of {path}, at byte 60: the data differ"):
         open_reader(split).read(np.arange(20))
     assert open_reader(split, verify_crc=False).read(np.array([13]))[0] != b"r2.3"
 
@@ -100,7 +99,7 @@ def test_read_file_cut_after_indexing_is_named(split: Split) -> None:
     with tf.io.gfile.GFile(path, "rb") as file:
         data = file.read()
     rewrite(path, data[:50])
-    with pytest.raises(RecordError, match=rf"record 2 of {path}, at byte 40, but the file ends"):
+    with pytest.raises(RecordError, match=rf"record 2 of {path}, at byte 40: the file has no"):
         reader.read(np.arange(15, 20))
 
 

@@ -24,11 +24,9 @@ points in a block of 4x4; here it is that number times 15, from 0 to 240, so tha
 the digits and `image // 15` loses nothing.
 
 The split is this dataset's own: with the images sorted by label, and within a label in the
-order of scikit-learn, each fifth one, from the first on, is a test image. So every digit has
-its share of both splits (35 to 37 test images), and so has every stretch of that order, in
-which the 13 writers seem to follow one another. It measures how well digits of known writers
-are read; the last 360 images as test set would be harder, by some 8 points of accuracy for a
-small network.
+order of scikit-learn, each fifth one, from the first on, is a test image. So both splits have
+their share of every digit and of every stretch of that order, in which the 13 writers seem to
+follow one another.
 """
 
 _CITATION = """\
@@ -78,12 +76,7 @@ class Digits(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]  # TFDS has
             "test": self._generate_examples(images, labels, np.flatnonzero(is_test)),
         }
 
-    def _generate_examples(
-        self,
-        images: npt.NDArray[np.uint8],
-        labels: npt.NDArray[np.int64],
-        indices: npt.NDArray[np.int64],
-    ) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _generate_examples(self, images: Any, labels: Any, indices: Any) -> Iterator[Any]:
         for index in indices:
             # The key, here the index in scikit-learn's order, determines the order on disk.
             yield int(index), {"image": images[index], "label": int(labels[index])}

@@ -7,20 +7,17 @@ https://www.tensorflow.org/tutorials/load_data/tfrecord.
 """
 
 import operator
-import struct
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from tfjax_batches.reading.tfrecord.checksum import data_is_intact, lengths_are_intact, masked_crc
+from tfjax_batches.reading.tfrecord.checksum import length_crcs, masked_crcs
 
 HEADER_BYTES = 12  # length and its checksum
 FOOTER_BYTES = 4  # checksum of the data
 FRAME_BYTES = HEADER_BYTES + FOOTER_BYTES
 
-LENGTH = struct.Struct("<Q")
-_CHECKSUM = struct.Struct("<I")
 _HEADER = np.dtype([("length", "<i8"), ("checksum", "<u4")])
 
 # The parts of a frame, as functions that `map` calls without a step of Python for each frame.
@@ -41,10 +38,6 @@ class FrameError(ValueError):
         self.member = member
 
 
-class ChecksumError(FrameError):
-    """The record is damaged; the message names the part that is."""
-
-
 def unpack_frames(
     frames: Sequence[bytes], sizes: npt.NDArray[np.int64], *, verify_crc: bool
 ) -> list[bytes]:
@@ -59,30 +52,30 @@ def unpack_frames(
         verify_crc: Whether to compare data and length with their checksums.
 
     Raises:
-        FrameError: There is no record of that length.
-        ChecksumError: The record differs from what was written.
+        FrameError: A record is not there, or differs from what was written.
     """
     found = np.fromiter(map(len, frames), np.int64, len(frames))
-    _check(sizes >= FRAME_BYTES, FrameError, "no record is that short")
-    _check(found == sizes, FrameError, "the file ends before the record does")
+    _check((found == sizes) & (sizes >= FRAME_BYTES), "the file has no whole record there")
     headers = np.frombuffer(b"".join(map(_HEADER_OF, frames)), _HEADER)
-    has_length = headers["length"] == sizes - FRAME_BYTES
-    _check(has_length, FrameError, "the length stored there is another")
+    lengths = headers["length"]
+    _check(lengths == sizes - FRAME_BYTES, "the length stored there is another")
     data = list(map(_DATA_OF, frames))
     if verify_crc:
         stored = np.frombuffer(b"".join(map(_CHECKSUM_OF, frames)), "<u4")
-        _check(data_is_intact(data, stored), ChecksumError, "data")
-        intact = lengths_are_intact(headers["length"], headers["checksum"])
-        _check(intact, ChecksumError, "header")
+        _check(masked_crcs(data) == stored, "the data differ from their checksum")
+        _check(length_crcs(lengths) == headers["checksum"], "the header differs from its checksum")
     return data
 
 
-def length_is_intact(header: bytes) -> bool:
-    """Return whether the 12 bytes before a record's data hold a length and its checksum."""
-    stored: int = _CHECKSUM.unpack_from(header, LENGTH.size)[0]
-    return stored == masked_crc(header[: LENGTH.size])
+def read_length(header: bytes) -> int | None:
+    """Return the length that the bytes before a record's data hold; None if they are damaged."""
+    if len(header) < HEADER_BYTES:
+        return None
+    parsed = np.frombuffer(header, _HEADER)
+    is_intact = length_crcs(parsed["length"]) == parsed["checksum"]
+    return int(parsed["length"][0]) if is_intact else None
 
 
-def _check(good: npt.NDArray[np.bool_], kind: type[FrameError], reason: str) -> None:
+def _check(good: npt.NDArray[np.bool_], reason: str) -> None:
     if not good.all():
-        raise kind(int(np.argmin(good)), reason)
+        raise FrameError(int(np.argmin(good)), reason)

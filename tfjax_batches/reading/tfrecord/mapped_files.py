@@ -4,9 +4,8 @@
 import mmap
 from collections.abc import Sequence
 
-from tfjax_batches.errors import RecordError
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.reading.dataset_errors import RESTORE, unreadable_file
+from tfjax_batches.reading.file_errors import unreadable_file
 from tfjax_batches.reading.open_files import OpenFiles
 
 # Pages of a map that were touched count as memory of the process, up to the whole dataset. They
@@ -15,11 +14,7 @@ _MAPPED_BYTES = 2**24
 
 
 class MappedFiles:
-    """Reads bytes of some files. Safe to use from many threads; maps each file on first use.
-
-    Args:
-        paths: The files.
-    """
+    """Reads bytes of some files. Safe to use from many threads; maps each file on first use."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = paths
@@ -55,17 +50,13 @@ class MappedFiles:
         """Return the map of a file. Reading beyond the end of a cut file would kill the process."""
         mapped = self._maps[file]
         if mapped.size() < len(mapped):
-            raise RecordError(
-                "Data files must not change while they are read; "
-                f"{self._paths[file]} was cut from {len(mapped)} to {mapped.size()} bytes. "
-                f"{RESTORE}"
-            )
+            reason = f"it was cut from {len(mapped)} to {mapped.size()} bytes"
+            raise unreadable_file(self._paths[file], reason)
         return mapped
 
     def _map_file(self, file: int) -> mmap.mmap:
-        path = self._paths[file]
         try:
-            with open(path, "rb") as opened:
+            with open(self._paths[file], "rb") as opened:
                 return mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:  # ValueError: an empty file cannot be mapped
-            raise unreadable_file(path, error) from error
+            raise unreadable_file(self._paths[file], error) from error

@@ -8,27 +8,17 @@ import numpy.typing as npt
 
 from tfjax_batches.errors import RecordError
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.reading.dataset_errors import RESTORE
+from tfjax_batches.reading.file_errors import RESTORE
 from tfjax_batches.reading.split import Split
 from tfjax_batches.reading.storage import is_remote
-from tfjax_batches.reading.tfrecord.frames import (
-    FRAME_BYTES,
-    ChecksumError,
-    FrameError,
-    unpack_frames,
-)
+from tfjax_batches.reading.tfrecord.frames import FRAME_BYTES, FrameError, unpack_frames
 from tfjax_batches.reading.tfrecord.mapped_files import MappedFiles
 from tfjax_batches.reading.tfrecord.record_index import RecordIndex, open_index
 from tfjax_batches.reading.tfrecord.remote_files import RemoteFiles
 
 
 class TFRecordReader:
-    """Reads the records of a split by example index. See `RecordReader`.
-
-    Args:
-        split: Where the records are.
-        verify_crc: Whether to check each record's checksums.
-    """
+    """Reads the records of a split by example index. See `RecordReader`."""
 
     def __init__(self, split: Split, *, verify_crc: bool = True) -> None:
         self._split = split
@@ -45,17 +35,18 @@ class TFRecordReader:
         _ = self._index
 
     def read(self, examples: Int64Array) -> npt.NDArray[np.object_]:
-        """Return the stored bytes of each example, object[n].
-
-        Raises:
-            RecordError: A file is missing or damaged; names file, record and offset.
-        """
+        """Return the stored bytes of each example, object[n]."""
         files, starts, ends = self._locate(examples)
         frames = self._files.read(files, starts, ends)
         try:
             data = unpack_frames(frames, ends - starts, verify_crc=self._verify_crc)
         except FrameError as error:
-            raise self._record_error(int(examples[error.member]), error) from error
+            raise RecordError(
+                "A record must be where the index says, and match its stored checksums; "
+                f"{self.describe(int(examples[error.member]))}: {error}. {RESTORE} If the file is "
+                f"as it was written, delete its index, {self.index_location()}. "
+                "verify_crc=False ignores checksums."
+            ) from error
         return np.fromiter(data, object, len(data))
 
     def mean_record_bytes(self) -> float:
@@ -65,7 +56,7 @@ class TFRecordReader:
         return max(1.0, float(file_ends.sum()) / sum(num_records) - FRAME_BYTES)
 
     def describe(self, example: int) -> str:
-        """Return file, record and offset of an example, for messages."""
+        """Return record, file and offset of an example, for messages."""
         _, (record,) = self._split.locate(np.array([example]))
         (file,), (start,), _ = self._locate(np.array([example]))
         return f"record {record} of {self._paths[file]}, at byte {start}"
@@ -79,19 +70,6 @@ class TFRecordReader:
         of_range, records = self._split.locate(examples)
         files = self._file_of_range[of_range]
         return (files, *self._index.extents(files, records))
-
-    def _record_error(self, example: int, error: FrameError) -> RecordError:
-        location = self.describe(example)
-        if isinstance(error, ChecksumError):
-            return RecordError(
-                f"A record must match its stored checksums; the {error} of {location}, does not. "
-                f"{RESTORE} verify_crc=False reads it unchecked."
-            )
-        return RecordError(
-            f"The index must say where each record is; it says {location}, but {error}. If the "
-            "file was changed, restore it or prepare the dataset again; if not, the index is "
-            f"wrong: delete {self.index_location()}."
-        )
 
     @functools.cached_property
     def _index(self) -> RecordIndex:

@@ -7,6 +7,7 @@ Holds at all times: offsets are used only for a file with that size, time and nu
 """
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,17 +24,16 @@ from tfjax_batches.reading.cache_file import (
     save_cached,
     split_stem,
 )
-from tfjax_batches.reading.dataset_errors import unreadable_file
-from tfjax_batches.reading.storage import is_remote, open_for_reads
+from tfjax_batches.reading.file_errors import unreadable_file
+from tfjax_batches.reading.storage import FILE_ERRORS, open_file
 from tfjax_batches.reading.tfrecord.offsets import scan_offsets
 
 _FORMAT = "tfjax_batches index 2"
-INDEX = "index"  # the kind of cache file
 _SCAN_THREADS = 16  # they wait for storage more than they compute
 _PROGRESS_AFTER_SECONDS = 1.5
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class RecordIndex:
     """Where records begin and end.
 
@@ -68,44 +68,41 @@ def open_index(files: Mapping[str, int]) -> RecordIndex:
     Raises:
         RecordError: A file is missing, or does not hold those records.
     """
-    by_split: dict[str, dict[str, int]] = {}
-    for path, count in files.items():
-        by_split.setdefault(split_stem(path), {})[path] = count
-    parts: list[Int64Array] = []
-    bases: dict[str, int] = {}
-    index_files: list[str | None] = []
-    length = 0
-    for stem, members in by_split.items():
-        part, starts, index_file = _open_split(stem, members)
-        bases |= {path: length + start for path, start in starts.items()}
-        length += len(part)
-        parts.append(part)
-        index_files.append(index_file)
+    parts = [
+        _open_split(stem, {path: files[path] for path in paths})
+        for stem, paths in itertools.groupby(files, split_stem)
+    ]
+    if len(parts) == 1:  # not copied: its offsets stay in the mapped index file
+        return parts[0]
+    starts = np.cumsum([0, *(len(part.offsets) for part in parts)])
     return RecordIndex(
-        # The offsets of a single split are not copied: they stay in the mapped index file.
-        offsets=parts[0] if len(parts) == 1 else np.concatenate(parts),
-        bases=np.array([bases[path] for path in files], np.int64),
-        paths=tuple(path for path in index_files if path is not None),
+        np.concatenate([part.offsets for part in parts]),
+        np.concatenate([part.bases + start for part, start in zip(parts, starts, strict=False)]),
+        tuple(path for part in parts for path in part.paths),
     )
 
 
-def _open_split(
-    stem: str, files: Mapping[str, int]
-) -> tuple[Int64Array, dict[str, int], str | None]:
-    """Return the offsets of a split's files, where those of each begin, and the index file."""
+def _open_split(stem: str, files: Mapping[str, int]) -> RecordIndex:
+    """Return the index of some files of one split."""
     keys = {path: file_key(path, count) for path, count in files.items()}
+    index_files = cache_paths(stem, "index")
     known: dict[FileKey, Int64Array] = {}
-    for index_file in cache_paths(stem, INDEX):
-        offsets, starts = _load(index_file)
-        if all(key in starts for key in keys.values()):
-            return offsets, {path: starts[key] for path, key in keys.items()}, index_file
-        known |= {
-            key: offsets[start : start + key.num_records + 1] for key, start in starts.items()
-        }
-    known |= _scan_files({path: key for path, key in keys.items() if key not in known})
-    saved = _save(stem, keys.values(), known)
-    chosen = [known[key] for key in keys.values()]
-    return np.concatenate(chosen), dict(zip(files, _starts(keys.values()), strict=True)), saved
+    for index_file in index_files:
+        if (loaded := load_cached(index_file, _FORMAT)) is None:
+            continue
+        header, offsets = loaded
+        stored = [FileKey(*entry) for entry in header["files"]]
+        if set(keys.values()) <= set(stored):
+            return _choose(offsets, stored, keys.values(), index_file)
+        known |= dict(zip(stored, np.split(offsets, _starts(stored)[1:]), strict=True))
+    missing = {path: key for path, key in keys.items() if key not in known}
+    replaced = {key.name for key in missing.values()}
+    known = {key: part for key, part in known.items() if key.name not in replaced}
+    known |= _scan_files(missing)
+    offsets = np.concatenate(list(known.values()))
+    header = {"format": _FORMAT, "files": [dataclasses.astuple(key) for key in known]}
+    saved = save_cached(index_files, f"the index of {stem}", header, offsets)
+    return _choose(offsets, known, keys.values(), saved)
 
 
 def _scan_files(missing: Mapping[str, FileKey]) -> dict[FileKey, Int64Array]:
@@ -113,54 +110,32 @@ def _scan_files(missing: Mapping[str, FileKey]) -> dict[FileKey, Int64Array]:
 
     def scan(path: str, key: FileKey) -> Int64Array:
         try:
-            with open_for_reads(path) as read_at:
-                return scan_offsets(
-                    read_at, key.size, path, key.num_records, skip_data=not is_remote(path)
-                )
+            with open_file(path) as file:
+                return scan_offsets(file, key.size, path, key.num_records)
         except RecordError:
             raise
-        except OSError as error:
+        except FILE_ERRORS as error:
             raise unreadable_file(path, error) from error
 
-    with (
-        ThreadPoolExecutor(_SCAN_THREADS) as pool,
-        tqdm(
+    with ThreadPoolExecutor(_SCAN_THREADS) as pool:
+        found = tqdm(
+            pool.map(scan, missing.keys(), missing.values()),
             total=len(missing),
             desc="tfjax_batches: indexing records",
             unit=" files",
             delay=_PROGRESS_AFTER_SECONDS,
             leave=False,
-        ) as progress,
-    ):
-        futures = {key: pool.submit(scan, path, key) for path, key in missing.items()}
-        found = {}
-        try:
-            for key, future in futures.items():
-                found[key] = future.result()
-                progress.update()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return found
+        )
+        return dict(zip(missing.values(), found, strict=True))
 
 
-def _load(index_file: str) -> tuple[Int64Array, dict[FileKey, int]]:
-    """Return an index file's offsets and where those of each file begin; both empty without one."""
-    if (loaded := load_cached(index_file, _FORMAT)) is None:
-        return np.empty(0, np.int64), {}
-    header, offsets = loaded
-    keys = [FileKey(*entry) for entry in header["files"]]
-    return offsets, dict(zip(keys, _starts(keys), strict=True))
-
-
-def _save(stem: str, current: Iterable[FileKey], known: Mapping[FileKey, Int64Array]) -> str | None:
-    """Write the index file of a split; return its path, or None if it cannot be written."""
-    # Only the current key of a file that was replaced.
-    newest = {key.name: key for key in [*known, *current]}
-    keys = sorted(newest.values(), key=lambda key: key.name)
-    header = {"format": _FORMAT, "files": [dataclasses.astuple(key) for key in keys]}
-    parts = [known[key] for key in keys]
-    return save_cached(cache_paths(stem, INDEX), f"the index of {stem}", header, parts)
+def _choose(
+    offsets: Int64Array, stored: Iterable[FileKey], wanted: Iterable[FileKey], path: str | None
+) -> RecordIndex:
+    """Return the index of the wanted files, whose offsets are among those of the stored ones."""
+    starts = dict(zip(stored, _starts(stored), strict=True))
+    bases = np.array([starts[key] for key in wanted], np.int64)
+    return RecordIndex(offsets, bases, () if path is None else (path,))
 
 
 def _starts(keys: Iterable[FileKey]) -> list[int]:

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.reading.dataset_errors import unreadable_file
-from tfjax_batches.reading.storage import open_for_reads
+from tfjax_batches.reading.file_errors import unreadable_file
+from tfjax_batches.reading.storage import FILE_ERRORS, open_file
 
 # tf.io.gfile reads at least 512 KiB at a time, so a gap of half of that costs nothing.
 _GAP_BYTES = 2**18
@@ -20,13 +20,35 @@ _RANGE_BYTES = 2**23  # beyond this, two parallel reads are faster than one
 _THREADS = 32
 
 
-def plan_ranges(files: Int64Array, starts: Int64Array, ends: Int64Array) -> list[list[int]]:
-    """Return groups of spans that are each read at once, as lists of indices.
+class RemoteFiles:
+    """Reads bytes of some files. Safe to use from many threads; keeps no file and no thread."""
 
-    Args:
-        files: int64[n], index of each span's file.
-        starts: int64[n], its first byte.
-        ends: int64[n], the byte after its last.
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = paths
+
+    def read(self, files: Int64Array, starts: Int64Array, ends: Int64Array) -> list[bytes]:
+        """Return n spans of bytes. See `MappedFiles.read`."""
+        data = [b""] * len(files)
+
+        def read_range(group: list[int]) -> None:
+            first, last = int(starts[group].min()), int(ends[group].max())
+            path = self._paths[files[group[0]]]
+            try:
+                with open_file(path) as file:
+                    file.seek(first)
+                    buffer = file.read(last - first)
+            except FILE_ERRORS as error:
+                raise unreadable_file(path, error) from error
+            for member in group:
+                data[member] = buffer[starts[member] - first : ends[member] - first]
+
+        with ThreadPoolExecutor(_THREADS) as pool:
+            list(pool.map(read_range, plan_ranges(files, starts, ends)))
+        return data
+
+
+def plan_ranges(files: Int64Array, starts: Int64Array, ends: Int64Array) -> list[list[int]]:
+    """Return groups of spans, int64[n] as in `read`, that are each read at once: lists of indices.
 
     Example:
         >>> far = 2**30
@@ -34,58 +56,14 @@ def plan_ranges(files: Int64Array, starts: Int64Array, ends: Int64Array) -> list
         [[1, 2], [0]]
     """
     groups: list[list[int]] = []
-    file = first = last = -1  # of the last group
+    last_file = first = last = -1  # of the last group
     for member in np.lexsort((starts, files)).tolist():
-        start, end = int(starts[member]), int(ends[member])
-        if (
-            groups
-            and file == files[member]
-            and start <= last + _GAP_BYTES
-            and end <= first + _RANGE_BYTES
-        ):
+        file, start, end = int(files[member]), int(starts[member]), int(ends[member])
+        is_near = file == last_file and start <= last + _GAP_BYTES
+        if is_near and end <= first + _RANGE_BYTES:
             groups[-1].append(member)
             last = max(last, end)
         else:
             groups.append([member])
-            file, first, last = int(files[member]), start, end
+            last_file, first, last = file, start, end
     return groups
-
-
-class RemoteFiles:
-    """Reads bytes of some files. Safe to use from many threads; keeps no file and no thread.
-
-    Args:
-        paths: The files.
-    """
-
-    def __init__(self, paths: Sequence[str]) -> None:
-        self._paths = paths
-
-    def read(self, files: Int64Array, starts: Int64Array, ends: Int64Array) -> list[bytes]:
-        """Return n spans of bytes. See `MappedFiles.read`.
-
-        Raises:
-            RecordError: A file cannot be read.
-        """
-        data = [b""] * len(files)
-
-        def read_range(group: list[int]) -> None:
-            first, last = int(starts[group].min()), int(ends[group].max())
-            buffer = self._read_bytes(self._paths[files[group[0]]], first, last)
-            for member in group:
-                data[member] = buffer[starts[member] - first : ends[member] - first]
-
-        groups = plan_ranges(files, starts, ends)
-        if len(groups) == 1:
-            read_range(groups[0])
-        elif groups:
-            with ThreadPoolExecutor(min(len(groups), _THREADS)) as pool:
-                list(pool.map(read_range, groups))
-        return data
-
-    def _read_bytes(self, path: str, start: int, end: int) -> bytes:
-        try:
-            with open_for_reads(path) as read_at:
-                return read_at(start, end - start)
-        except OSError as error:
-            raise unreadable_file(path, error) from error
