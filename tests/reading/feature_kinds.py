@@ -73,8 +73,7 @@ FIXED: dict[str, tuple[Any, MakeExample]] = {
     ),
     "sequence_images": (
         f.Sequence(f.Image(shape=(3, 4, 1)), length=2),
-        images(2, 3, 4)
-        and (lambda random, number: list(images(2, 3, 4)(random, number)[..., None])),
+        lambda random, number: list(images(2, 3, 4)(random, number)[..., None]),
     ),
     "sequence_zlib": (
         f.Sequence(f.Tensor(shape=(2,), dtype=np.int32, encoding="zlib"), length=2),

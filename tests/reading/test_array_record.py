@@ -3,7 +3,9 @@
 
 import dataclasses
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from tfjax_batches.errors import RecordError, UnsupportedError
 from tfjax_batches.reading.array_record import ArrayRecordReader
 from tfjax_batches.reading.dataset import open_builder
 from tfjax_batches.reading.formats import open_reader
+from tfjax_batches.reading.open_files import OpenFiles
 from tfjax_batches.reading.split import Split, open_split
 
 
@@ -44,15 +47,16 @@ def test_read_asks_each_file_once(array_folder: str) -> None:
     calls: list[list[int]] = []
 
     class Counting:
-        def __init__(self, file) -> None:
+        def __init__(self, file: Any) -> None:
             self._file = file
 
         def read(self, wanted: list[int]) -> list[bytes]:
             calls.append(wanted)
-            return self._file.read(wanted)
+            records: list[bytes] = self._file.read(wanted)
+            return records
 
     opened = {index: Counting(reader._files[index]) for index in range(3)}
-    reader._files = opened
+    reader._files = OpenFiles(opened.__getitem__)
     reader.read(np.array([22, 0, 9, 3, 21]))
     assert len(calls) == 3
 
@@ -92,7 +96,7 @@ def test_read_damaged_record_is_named(array_folder: str, tmp_path: Path) -> None
     ],
 )
 def test_read_missing_or_cut_file_is_named(
-    array_folder: str, tmp_path: Path, content, text: str
+    array_folder: str, tmp_path: Path, content: Callable[[bytes], bytes | None], text: str
 ) -> None:
     files = copied_files(array_folder, tmp_path / "1.0.0")
     data = content(files[0].read_bytes())

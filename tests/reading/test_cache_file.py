@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cache files are read as they were written, here and on remote file systems, or not at all."""
 
+import json
 import uuid
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfjax_batches.reading import cache_file
 from tfjax_batches.reading.cache_file import load_cached, save_cached
 
 INTEGERS = np.array([0, 1, 2, -(2**62), 2**62])
@@ -27,7 +27,8 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def names_beside(path: str) -> list[str]:
-    return tf.io.gfile.listdir(path.rsplit("/", 1)[0])
+    names: list[str] = tf.io.gfile.listdir(path.rsplit("/", 1)[0])
+    return names
 
 
 @pytest.mark.parametrize("saved", [INTEGERS, INTEGERS[:0]], ids=["some", "none"])
@@ -53,7 +54,7 @@ def test_save_cached_replaces_the_whole_file_or_nothing(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(cache_file.json, "dumps", fail)
+        patch.setattr(json, "dumps", fail)
         with pytest.raises(KeyboardInterrupt):
             save_cached([path], "made", {"format": "made 2"}, INTEGERS[:0])
     assert names_beside(path) == [".made.index"]

@@ -50,11 +50,11 @@ def flat_value(value: Any, path: str = "") -> dict[str, Any]:
 
 def check_equal(found: Any, expected: Any, path: str) -> None:
     """Compare one example's value: dense, or ragged on either side."""
-    lists = [
+    lists: list[Any] = [
         value.to_list() if isinstance(value, tf.RaggedTensor) else np.asarray(value).tolist()
         for value in (found, expected)
     ]
-    assert lists[0] == lists[1] or np.array_equal(*map(np.asarray, lists), equal_nan=True), path
+    assert lists[0] == lists[1] or np.array_equal(lists[0], lists[1], equal_nan=True), path
 
 
 @pytest.mark.parametrize("static", [True, False], ids=["static", "dynamic"])

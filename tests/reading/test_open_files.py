@@ -53,7 +53,12 @@ def test_getitem_keeps_as_many_as_the_limit_from_many_threads() -> None:
 @pytest.mark.usefixtures("three_files")
 def test_getitem_opens_once_what_fits() -> None:
     opened: list[int] = []
-    files = OpenFiles(lambda number: opened.append(number) or File(number))
+
+    def open_file(number: int) -> File:
+        opened.append(number)
+        return File(number)
+
+    files = OpenFiles(open_file)
     for number in (0, 1, 2, 0, 1, 2, 2):
         assert files[number].number == number
     assert opened == [0, 1, 2]

@@ -29,7 +29,8 @@ def reader_of(folder: Path, **options: bool) -> TFRecordReader:
 
 def scan(path: Path, num_records: int) -> list[int]:
     data = path.read_bytes()
-    return scan_offsets(io.BytesIO(data), len(data), str(path), num_records).tolist()
+    offsets: list[int] = scan_offsets(io.BytesIO(data), len(data), str(path), num_records).tolist()
+    return offsets
 
 
 def test_read_any_order_and_repeats(numbers_folder: str) -> None:

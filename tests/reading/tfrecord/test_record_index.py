@@ -5,18 +5,21 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
 
 from tests.reading.writing import write_records, write_split
 from tfjax_batches.errors import RecordError
-from tfjax_batches.reading import cache_file
+from tfjax_batches.planning.order import Int64Array
+from tfjax_batches.reading import cache_file, storage
 from tfjax_batches.reading.cache_file import cache_paths, split_stem
 from tfjax_batches.reading.split import Split
 from tfjax_batches.reading.tfrecord import record_index as index_module
+from tfjax_batches.reading.tfrecord.offsets import scan_offsets
 from tfjax_batches.reading.tfrecord.record_index import RecordIndex, open_index
 
 
@@ -25,11 +28,10 @@ def scanned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Names of the files that are scanned; the user's cache folder is one of the test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     names: list[str] = []
-    scan = index_module.scan_offsets
 
-    def counted(file, size, path, *arguments, **options):
+    def counted(file: BinaryIO, size: int, path: str, num_records: int) -> Int64Array:
         names.append(os.path.basename(path))
-        return scan(file, size, path, *arguments, **options)
+        return scan_offsets(file, size, path, num_records)
 
     monkeypatch.setattr(index_module, "scan_offsets", counted)
     return names
@@ -39,12 +41,11 @@ def scanned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 def refused(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Folders that nothing can be written to (permissions do not bind root, who may run this)."""
     folders: list[str] = []
-    replace = cache_file.replace_file
 
-    def refusing(path: str, write: Any) -> None:
+    def refusing(path: str, write: Callable[[Any], object]) -> None:
         if any(path.startswith(folder) for folder in folders):
             raise PermissionError(13, "Permission denied", path)
-        replace(path, write)
+        storage.replace_file(path, write)
 
     monkeypatch.setattr(cache_file, "replace_file", refusing)
     return folders
@@ -106,7 +107,9 @@ def replace_file_with_one_of_equal_size(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [replace_file, replace_file_with_one_of_equal_size])
-def test_open_index_notices_a_replaced_file(tmp_path: Path, scanned: list[str], change) -> None:
+def test_open_index_notices_a_replaced_file(
+    tmp_path: Path, scanned: list[str], change: Callable[[Path], None]
+) -> None:
     split = write_split(tmp_path, num_files=3, per_file=5)
     open_index(files_of(split))
     change(Path(split.ranges[1].path))
@@ -135,7 +138,7 @@ def test_open_index_notices_a_replaced_file(tmp_path: Path, scanned: list[str], 
     ],
 )
 def test_open_index_changed_file_is_named_with_record_and_offset(
-    tmp_path: Path, change, text: str
+    tmp_path: Path, change: Callable[[bytes], bytes], text: str
 ) -> None:
     split = write_split(tmp_path, num_files=3, per_file=5)
     open_index(files_of(split))
@@ -180,7 +183,7 @@ def test_open_index_notices_other_shard_lengths(tmp_path: Path) -> None:
     ],
 )
 def test_open_index_damaged_index_file_is_written_again(
-    tmp_path: Path, scanned: list[str], damage
+    tmp_path: Path, scanned: list[str], damage: Callable[[bytes], bytes]
 ) -> None:
     split = write_split(tmp_path, num_files=2, per_file=3)
     open_index(files_of(split))

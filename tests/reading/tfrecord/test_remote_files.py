@@ -4,6 +4,7 @@
 import itertools
 import uuid
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,6 +45,7 @@ def rewrite(path: str, data: bytes) -> None:
 
 def test_read_any_order_and_repeats(split: Split) -> None:
     reader = open_reader(split)
+    assert isinstance(reader, TFRecordReader)
     assert isinstance(reader._files, RemoteFiles)
     order = np.array([19, 0, 7, 7, 13, 8])
     assert reader.read(order).tolist() == [f"r{n // 5}.{n % 5}".encode() for n in order]
@@ -67,9 +69,12 @@ def test_read_merges_neighbours_and_waits_for_many_at_a_time(
     reader = TFRecordReader(split)
     reader.read(np.arange(1))
     reads: list[str] = []
-    monkeypatch.setattr(
-        remote_files, "open_file", lambda path: reads.append(path) or open_file(path)
-    )
+
+    def noted(path: str) -> Any:
+        reads.append(path)
+        return open_file(path)
+
+    monkeypatch.setattr(remote_files, "open_file", noted)
     reader.read(np.arange(20))
     assert sorted(reads) == [part.path for part in split.ranges]
 
