@@ -4,6 +4,7 @@
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import tensorflow as tf
 
@@ -12,6 +13,7 @@ from tests.preprocess.test_chain import TRANSFORMS, build, mix_pairs
 from tests.reading.feature_kinds import VARIABLE
 from tests.reading.test_decode import features_of, serialize
 from tfjax_batches.pipeline.diagnose import find_bad_record
+from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.reading.decode import Decoder
 
 
@@ -24,7 +26,7 @@ class Records:
     def open(self) -> None:
         pass
 
-    def read(self, examples: np.ndarray) -> np.ndarray:
+    def read(self, examples: Int64Array) -> npt.NDArray[np.object_]:
         data = np.empty(len(examples), object)
         data[:] = [self._records[example] for example in examples]
         return data
@@ -34,6 +36,9 @@ class Records:
 
     def describe(self, example: int) -> str:
         return f"record {example}"
+
+    def index_location(self) -> str:
+        return "memory"
 
 
 @pytest.mark.parametrize("kind", VARIABLE)

@@ -52,7 +52,8 @@ def split_of(folder: str, expression: str = "train") -> Split:
 
 def ids_of(filter: tjb.FilterExamples, folder: str, expression: str = "train") -> list[int]:
     split = split_of(folder, expression)
-    return find_selection(filter, split, open_reader(split)).ids.tolist()
+    ids: list[int] = find_selection(filter, split, open_reader(split)).ids.tolist()
+    return ids
 
 
 def test_find_selection_ids_count_from_the_start_of_the_split(numbers_folder: str) -> None:
@@ -159,7 +160,7 @@ def test_another_function_of_the_same_name_is_a_new_scan(
 ) -> None:
     folder = make_numbers(tmp_path, 23)
     for limit in (5, 7):
-        chosen = tjb.FilterExamples(lambda n, k=limit: n < k, features=("number",), name="few")  # type: ignore[misc]
+        chosen = tjb.FilterExamples(lambda n, k=limit: n < k, features=("number",), name="few")
         caplog.clear()
         assert ids_of(chosen, folder) == list(range(limit))
         assert ("filter 'few' was used" in caplog.text) == (limit == 7)
@@ -169,12 +170,10 @@ def test_another_function_of_the_same_name_is_a_new_scan(
     assert caplog.text == ""
 
 
-@tf.function
 def is_less(value: tf.Tensor, limit: tf.Tensor) -> tf.Tensor:
     return value < limit
 
 
-@tf.function
 def is_less_swapped(limit: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
     return value < limit
 
@@ -183,9 +182,10 @@ def test_function_that_swaps_arguments_is_a_new_scan(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = make_numbers(tmp_path, 23)
-    for called, selected in ((is_less, range(5)), (is_less_swapped, range(6, 23))):
+    for function, selected in ((is_less, range(5)), (is_less_swapped, range(6, 23))):
+        called = tf.function(function)
         chosen = tjb.FilterExamples(
-            lambda n, f=called: f(n, np.int64(5)),  # type: ignore[misc]
+            lambda n, f=called: f(n, np.int64(5)),
             features=("number",),
             name="few",
         )
@@ -253,7 +253,7 @@ def test_tensors_within_branches_are_part_of_the_function(
                 return False
             return number < limits[0]
 
-        chosen = tjb.FilterExamples(lambda n, f=below: f(n), features=("number",), name="below")  # type: ignore[misc]
+        chosen = tjb.FilterExamples(lambda n, f=below: f(n), features=("number",), name="below")
         assert ids_of(chosen, folder) == list(range(limit))
     assert sorted(records_read) == sorted([*range(23)] * 2)
 

@@ -7,18 +7,21 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import tensorflow as tf
 
 import tfjax_batches as tjb
 from tests.made_datasets import make_numbers
 from tfjax_batches.pipeline.host_pipeline import HostPipeline
+from tfjax_batches.planning.order import Int64Array
+from tfjax_batches.reading.formats import RecordReader
 
 
 class Failing:
     """Reads, and fails so many times where some examples are asked for; below 0: always."""
 
-    def __init__(self, reader: Any, examples: range, times: int) -> None:
+    def __init__(self, reader: RecordReader, examples: range, times: int) -> None:
         self._reader = reader
         self._examples = examples
         self.times = times
@@ -26,7 +29,7 @@ class Failing:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._reader, name)
 
-    def read(self, examples: np.ndarray) -> np.ndarray:
+    def read(self, examples: Int64Array) -> npt.NDArray[np.object_]:
         # Not of one example, so that no record is found to be bad.
         if self.times and len(examples) > 1 and np.isin(examples, list(self._examples)).any():
             self.times -= 1

@@ -2,6 +2,7 @@
 """The pipeline as a value: its options change no bit, and its parts are what the loader shows."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from tfjax_batches.pipeline.host_pipeline import ReadOptions
 
 
 def test_options_come_from_the_config_and_change_no_value(numbers_folder: str) -> None:
-    fields = {
+    fields: dict[str, Any] = {
         "group_size": 3,
         "num_parallel_calls": 2,
         "threadpool_size": 2,

@@ -2,6 +2,7 @@
 """Groups hold what the plan says, in whatever order they are asked for."""
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from tests.strategies import plans
 from tfjax_batches.pipeline import planned_reader
 from tfjax_batches.pipeline.groups import plan_group_sizes
 from tfjax_batches.pipeline.planned_reader import PlannedReader
+from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.plan import BatchPlan, StepPlan
 from tfjax_batches.planning.policies import Remainder, Shuffle
 from tfjax_batches.planning.seeds import derive_seeds
@@ -18,7 +20,10 @@ from tfjax_batches.planning.seeds import derive_seeds
 class FakeReader:
     """Records that are the example's index."""
 
-    def read(self, examples: np.ndarray) -> np.ndarray:
+    def open(self) -> None:
+        pass
+
+    def read(self, examples: Int64Array) -> npt.NDArray[np.object_]:
         assert (examples >= 0).all()
         data = np.empty(len(examples), object)
         data[:] = [b"%d\0" % example for example in examples]  # binary: may end in zeros
@@ -29,6 +34,9 @@ class FakeReader:
 
     def describe(self, example: int) -> str:
         return str(example)
+
+    def index_location(self) -> str:
+        return "memory"
 
 
 @given(plan=plans(), group_size=st.integers(1, 50), planned_rows=st.integers(1, 200))

@@ -89,10 +89,10 @@ def test_notebook_cell_run_again_leaves_one_thread(capsys: pytest.CaptureFixture
         threads |= {t for t in threading.enumerate() if t.name == "tfjax_batches-prefetch"}
     assert capsys.readouterr().err.count("OSError: of the loop") == 3
     batches = shell.locals["batches"]
-    last = batches._producer.thread  # type: ignore[attr-defined]
+    last = batches._producer.thread
     for thread in threads - {last}:
         thread.join(HANG_SECONDS)
         assert not thread.is_alive()
     assert last.is_alive()
-    batches.close()  # type: ignore[attr-defined]
+    batches.close()
     assert not last.is_alive()

@@ -22,7 +22,7 @@ WIDTH = 2048
 
 
 def enter_mesh() -> contextlib.AbstractContextManager[object]:
-    return jax.set_mesh(MESH) if hasattr(jax, "set_mesh") else jax.sharding.use_mesh(MESH)
+    return jax.set_mesh(MESH)
 
 
 CONTEXTS: dict[str, Callable[[], contextlib.AbstractContextManager[object]]] = {

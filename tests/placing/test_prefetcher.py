@@ -29,7 +29,7 @@ def threads() -> int:
     return sum(thread.name.startswith("tfjax_batches") for thread in threading.enumerate())
 
 
-def eventually(condition: Callable[[], bool]) -> bool:
+def eventually(condition: Callable[..., bool]) -> bool:
     deadline = time.monotonic() + HANG_SECONDS
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.005)
@@ -119,9 +119,14 @@ def test_prefetcher_state_is_that_of_the_batch_delivered(depth: int) -> None:
 
 @DEPTHS
 def test_prefetcher_makes_depth_ahead_and_no_more(depth: int) -> None:
-    read, placed = itertools.count(), []
+    read = itertools.count()
+    placed: list[int] = []
 
-    with Prefetcher(read, lambda number: placed.append(number) or number, depth=depth) as batches:
+    def place(number: int) -> int:
+        placed.append(number)
+        return number
+
+    with Prefetcher(read, place, depth=depth) as batches:
         for taken in range(1, 8):
             next(batches)
             assert eventually(lambda taken=taken: len(placed) == taken + depth)
@@ -136,11 +141,12 @@ def test_prefetcher_keeps_what_waits_under_max_bytes(max_bytes: int, ahead: int)
     """A batch of 4 × 64 float32 over (data=2) of a (2, 2) mesh takes 2,048 bytes: two replicas."""
     mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
     sharding = NamedSharding(mesh, PartitionSpec("data"))
-    placed = []
+    placed: list[int] = []
 
     def place(number: int) -> jax.Array:
         placed.append(number)
-        return jax.device_put(np.full((4, 64), number, np.float32), sharding)
+        array: jax.Array = jax.device_put(np.full((4, 64), number, np.float32), sharding)
+        return array
 
     with Prefetcher(itertools.count(), place, depth=5, max_bytes=max_bytes) as batches:
         # The size of the first one is not known, so it waits to be asked for.
@@ -209,13 +215,15 @@ def test_prefetcher_dropped_or_failed_lets_go_of_all(depth: int) -> None:
         finally:
             end.append("closed")
 
-    alive = []
+    alive: list[weakref.ref[Thing]] = []
     end: list[str] = []
 
+    def place(thing: Thing) -> Thing:
+        alive.append(weakref.ref(thing))
+        return thing
+
     def loop(steps: int) -> None:
-        batches = Prefetcher(
-            source(end), lambda thing: alive.append(weakref.ref(thing)) or thing, depth=depth
-        )
+        batches = Prefetcher(source(end), place, depth=depth)
         kept = []
         for _ in range(steps):
             kept.append(next(batches))  # in the frame, when it fails

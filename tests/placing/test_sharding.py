@@ -19,7 +19,7 @@ def test_data_sharding_without_a_mesh_is_all_devices_on_data() -> None:
 
 
 @pytest.mark.parametrize("axes", ["model", ("model",), ("data", "model"), ()])
-def test_data_sharding_takes_any_axes(axes: object) -> None:
+def test_data_sharding_takes_any_axes(axes: str | tuple[str, ...]) -> None:
     expected = PartitionSpec((axes,) if isinstance(axes, str) else axes) if axes else None
     assert data_sharding(MESH, axes).spec == (expected or PartitionSpec())
 

@@ -30,4 +30,5 @@ def main() -> None:
         if len(rows):
             drawn = tjb.show({"image": array}).axes
             levels = drawn[0].images[0].get_array()
+            assert levels is not None
             np.testing.assert_allclose(levels, values[rows[0]] / 255, atol=1e-6)

@@ -9,11 +9,12 @@ import threading
 from collections.abc import Iterator
 from typing import NoReturn
 
+import jax
 import jax.numpy as jnp
 
 from tfjax_batches.placing.prefetcher import Prefetcher
 
-LIVE: list[Prefetcher[int, object]] = []
+LIVE: list[Prefetcher[int, jax.Array]] = []
 
 
 def blocked() -> Iterator[int]:
@@ -22,7 +23,7 @@ def blocked() -> Iterator[int]:
     threading.Event().wait()
 
 
-def start(source: Iterator[int], depth: int) -> Prefetcher[int, object]:
+def start(source: Iterator[int], depth: int) -> Prefetcher[int, jax.Array]:
     batches = Prefetcher(source, jnp.asarray, depth=depth)
     LIVE.append(batches)
     next(batches)

@@ -8,6 +8,8 @@ that is in Python when the interpreter goes away never returns, and TensorFlow w
 import dataclasses
 import faulthandler
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +17,13 @@ import tfjax_batches as tjb
 from tests.made_datasets import SlowReader, with_reader
 
 BAD_EXAMPLE = 8  # the first of step 1
+LIVE: list[Iterator[Any]] = []
 
 
 class DamagedReader(SlowReader):
     """Fails on one example at once, and is slow on those after it."""
 
-    def read(self, examples: np.ndarray) -> np.ndarray:
+    def read(self, examples: np.ndarray) -> Any:
         if examples[0] == BAD_EXAMPLE:
             raise tjb.RecordError("It is damaged.")
         return super().read(examples) if examples[0] > BAD_EXAMPLE else self._reader.read(examples)
@@ -30,10 +33,9 @@ def leave_live(loader: tjb.BatchLoader) -> None:
     """Leave a buffered, a synchronous and a host iterator in the midst of reading."""
     reading = with_reader(loader, SlowReader(loader.pipeline.reader, seconds=0.1))
     synchronous = dataclasses.replace(loader.config, prefetch_depth=0)
-    global live
-    live = [iter(reading), iter(dataclasses.replace(reading, config=synchronous))]
-    live.append(reading.host_batches())
-    for batches in live:
+    LIVE.extend([iter(reading), iter(dataclasses.replace(reading, config=synchronous))])
+    LIVE.append(reading.host_batches())
+    for batches in LIVE:
         next(batches)
 
 
