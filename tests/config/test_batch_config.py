@@ -12,7 +12,7 @@ from tfjax_batches.config.batch_config import BatchConfig, config_from
 from tfjax_batches.errors import ConfigError
 from tfjax_batches.planning.policies import Remainder, Shuffle
 
-GOOD = {"dataset": "mnist", "global_batch_size": 8}
+GOOD: dict[str, Any] = {"dataset": "mnist", "global_batch_size": 8}
 
 
 def test_checked_strings_become_enums_and_the_original_stays() -> None:
@@ -135,7 +135,7 @@ def test_config_flags_override_every_kind_of_field() -> None:
     ]
     config_flags.DEFINE_config_file("config", str(path), flag_values=values, sys_argv=argv)
     values(argv)
-    config = values["config"].value
+    config: Any = values["config"].value
     assert config.mesh == "data=2,model=2"
     assert (
         config.batches.checked()

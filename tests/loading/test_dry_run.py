@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -118,7 +119,7 @@ def test_dry_run_takes_the_batch_size_of_its_layout(numbers_folder: str) -> None
     ],
 )
 def test_dry_run_says_what_of_its_arguments_is_wrong(
-    numbers_folder: str, layout: object, options: dict, message: str
+    numbers_folder: str, layout: Any, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(tjb.ConfigError, match=message):
         tjb.dry_run(numbers_folder, layout, **options)

@@ -5,11 +5,13 @@ import itertools
 import logging
 import threading
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+import numpy.typing as npt
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
@@ -24,13 +26,16 @@ from tests.made_datasets import (
     number_example,
     with_reader,
 )
+from tfjax_batches.planning.order import Int64Array
+from tfjax_batches.reading.formats import RecordReader
 from tfjax_batches.reading.label_names import find_label_names
 from tfjax_batches.reading.tfrecord.checksum import masked_crcs
 
 MESH = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
+ChangeBytes = Callable[[bytes], bytes]
 
 
-def check_rows(batch: dict) -> None:
+def check_rows(batch: Mapping[str, Any]) -> None:
     """Compare each row of a batch with the example that its `_id` names."""
     for row, example_id in enumerate(np.asarray(batch["_id"]).tolist()):
         expected = number_example(example_id)
@@ -128,7 +133,7 @@ def test_iter_endless_goes_on_and_has_no_length(numbers_folder: str) -> None:
 
 def test_iter_thread_settings_change_no_value(numbers_folder: str) -> None:
     """Groups of one record, of unequal sizes, of whole batches; many threads: the order stays."""
-    kinds = [
+    kinds: list[dict[str, Any]] = [
         {},
         {"group_size": 1, "num_parallel_calls": 8},
         {"group_size": 3},
@@ -328,14 +333,14 @@ def test_digits_batches_equal_tfds_load(digits_data_dir: str) -> None:
 
 
 def test_build_prepares_only_when_asked(tmp_path: Path) -> None:
-    fields = {"data_dir": str(tmp_path), "global_batch_size": 8}
+    fields: dict[str, Any] = {"data_dir": str(tmp_path), "global_batch_size": 8}
     with pytest.raises(tjb.DatasetNotFoundError, match=r"digits/1.0.0 is not: looked in"):
         tjb.build("digits", **fields)
     assert tjb.build("digits", **fields, prepare=True).num_examples > 1000
     assert tjb.build("digits", **fields).num_examples > 1000
 
 
-def damage_last_record(folder: Path, change) -> Path:
+def damage_last_record(folder: Path, change: ChangeBytes) -> Path:
     """Change the bytes of the only train file, whose last record is number 15."""
     (file,) = folder.glob("*-train.tfrecord-*")
     file.write_bytes(change(file.read_bytes()))
@@ -346,7 +351,7 @@ def flip_a_byte(data: bytes) -> bytes:
     return data[:-10] + bytes([data[-10] ^ 1]) + data[-9:]
 
 
-def put_record(content: bytes):
+def put_record(content: bytes) -> ChangeBytes:
     """Return what replaces the last record by `content`, with right checksums."""
 
     def change(data: bytes) -> bytes:
@@ -354,7 +359,7 @@ def put_record(content: bytes):
         for _ in range(15):
             start += int.from_bytes(data[start : start + 8], "little") + 16
         length = len(content).to_bytes(8, "little")
-        sums = [crc.tobytes() for crc in masked_crcs([length, content])]
+        sums: list[bytes] = [crc.tobytes() for crc in masked_crcs([length, content])]
         return data[:start] + length + sums[0] + content + sums[1]
 
     return change
@@ -365,7 +370,7 @@ def example_with_broken_image() -> bytes:
     serialized = features.serialize_example(number_example(0))
     example = tf.train.Example.FromString(serialized)
     example.features.feature["nested/image"].bytes_list.value[0] = b"no image"
-    return example.SerializeToString()
+    return bytes(example.SerializeToString())
 
 
 @pytest.mark.parametrize("prefetch_depth", [0, 2])
@@ -382,7 +387,7 @@ def example_with_broken_image() -> bytes:
 )
 @pytest.mark.parametrize("group_size", [4, 16], ids=["half a step", "two steps"])
 def test_iter_bad_record_is_named_at_its_step(
-    tmp_path: Path, prefetch_depth: int, change, text: str, group_size: int
+    tmp_path: Path, prefetch_depth: int, change: ChangeBytes, text: str, group_size: int
 ) -> None:
     folder = Path(make_numbers(tmp_path, 16))
     file = damage_last_record(folder, change)
@@ -418,12 +423,12 @@ def test_host_batches_other_failure_keeps_its_error_and_tells_the_step(
     class Failing:
         """Reads, but for some examples."""
 
-        def __init__(self, reader: Any) -> None:
+        def __init__(self, reader: RecordReader) -> None:
             self._reader = reader
             self.open = reader.open
             self.mean_record_bytes = reader.mean_record_bytes
 
-        def read(self, examples: np.ndarray) -> np.ndarray:
+        def read(self, examples: Int64Array) -> npt.NDArray[np.object_]:
             if len(examples) > 1 and (examples >= 12).any():
                 raise ValueError("too many")
             return self._reader.read(examples)
@@ -455,7 +460,7 @@ def test_host_batches_other_failure_keeps_its_error_and_tells_the_step(
     ],
 )
 def test_build_bad_input_is_one_clear_error_before_any_read(
-    tmp_path: Path, fields: dict, error: type[Exception], text: str
+    tmp_path: Path, fields: dict[str, Any], error: type[Exception], text: str
 ) -> None:
     folder = Path(make_numbers(tmp_path, 23))
     for file in folder.glob("*.tfrecord*"):

@@ -17,6 +17,7 @@ from tests.made_datasets import with_reader
 from tfjax_batches.pipeline.host_batches import HostBatches
 from tfjax_batches.pipeline.host_pipeline import HostPipeline
 from tfjax_batches.planning.order import Int64Array
+from tfjax_batches.reading.formats import RecordReader
 
 # Two epochs of 23 examples.
 KINDS = pytest.mark.parametrize(
@@ -35,12 +36,13 @@ def build(folder: str, **fields: Any) -> tjb.BatchLoader:
     )
 
 
-def as_numpy(batch: dict) -> dict:
-    return jax.tree.map(np.asarray, batch)
+def as_numpy(batch: dict[str, Any]) -> dict[str, Any]:
+    arrays: dict[str, Any] = jax.tree.map(np.asarray, batch)
+    return arrays
 
 
 @KINDS
-def test_restore_at_every_step_gives_the_tail(numbers_folder: str, fields: dict) -> None:
+def test_restore_at_every_step_gives_the_tail(numbers_folder: str, fields: dict[str, Any]) -> None:
     loader = build(numbers_folder, **fields)
     whole, states = [], []
     with iter(loader) as batches:
@@ -156,7 +158,9 @@ def test_set_state_that_is_refused_changes_nothing(numbers_folder: str) -> None:
         ({"split": "test"}, 'now ["test[0:23]"]'),
     ],
 )
-def test_restore_of_other_rows_is_refused(numbers_folder: str, fields: dict, text: str) -> None:
+def test_restore_of_other_rows_is_refused(
+    numbers_folder: str, fields: dict[str, Any], text: str
+) -> None:
     with iter(build(numbers_folder)) as batches:
         state = batches.get_state()
     with pytest.raises(tjb.StateError) as caught:
@@ -173,7 +177,7 @@ def test_restore_of_the_same_rows_said_otherwise_goes_on(numbers_folder: str) ->
 class CountingReader:
     """Counts the records that are read."""
 
-    def __init__(self, reader: Any) -> None:
+    def __init__(self, reader: RecordReader) -> None:
         self._reader = reader
         self.count = 0
 

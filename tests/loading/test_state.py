@@ -117,7 +117,7 @@ def test_long_values_that_differ_anywhere_are_told_apart() -> None:
     ],
 )
 def test_state_of_other_rows_is_refused_by_field(
-    change: dict, fields: dict, texts: list[str]
+    change: dict[str, Any], fields: dict[str, Any], texts: list[str]
 ) -> None:
     now = dataclasses.replace(PLAN, **change)
     with pytest.raises(StateError) as caught:
