@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unequal replicas are found on the devices of one process; real processes are in multiprocess/."""
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +17,9 @@ import tfjax_batches as tjb
 MESH = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
 
 
-def array_of(shards: list[np.ndarray], shape: tuple[int, ...], spec: PartitionSpec) -> jax.Array:
+def array_of(
+    shards: Sequence[npt.ArrayLike], shape: tuple[int, ...], spec: PartitionSpec
+) -> jax.Array:
     """Return a global array of what each device is said to hold, unchecked, as JAX takes it."""
     placed = [
         jax.device_put(shard, device)

@@ -78,7 +78,9 @@ def test_program_names_wrong_flags_in_one_line_and_all_flags_in_its_help(tmp_pat
 @pytest.mark.parametrize(
     ("name", "choices"), [("shuffle", tjb.Shuffle), ("remainder", tjb.Remainder)]
 )
-def test_flag_of_a_choice_lists_it_in_its_help(name: str, choices) -> None:
+def test_flag_of_a_choice_lists_it_in_its_help(
+    name: str, choices: type[tjb.Shuffle] | type[tjb.Remainder]
+) -> None:
     assert all(repr(each.value) in parsed()[name].help.replace('"', "'") for each in choices)
 
 

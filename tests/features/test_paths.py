@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ NESTED = st.dictionaries(
 
 
 @given(NESTED)
-def test_nest_and_flatten_are_inverses(nested: dict) -> None:
+def test_nest_and_flatten_are_inverses(nested: dict[str, Any]) -> None:
     flat = flatten(nested)
     assert nest(flat) == nested
     assert list(flat) == sorted(flat)

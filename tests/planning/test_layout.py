@@ -2,9 +2,11 @@
 """Which rows each process holds, against JAX and against an independent count."""
 
 import itertools
+from typing import Any
 
 import jax
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -12,6 +14,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from tests.strategies import layouts
 from tfjax_batches.errors import LayoutError
 from tfjax_batches.planning.layout import BatchLayout
+from tfjax_batches.planning.partition_spec import PartitionEntries
 
 
 def rows_counted_by_hand(layout: BatchLayout, process_index: int) -> list[int]:
@@ -42,7 +45,7 @@ def test_rows_any_layout_equal_an_independent_count(layout: BatchLayout) -> None
 
 @pytest.mark.parametrize("spec", [("data",), ("model",), (("model", "data"),), ((),), (None,), ()])
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [0, 2, 1, 3], [3, 1, 0, 2]])
-def test_from_sharding_equals_devices_indices_map(spec: tuple, order: list[int]) -> None:
+def test_from_sharding_equals_devices_indices_map(spec: PartitionEntries, order: list[int]) -> None:
     mesh = Mesh(np.array(jax.devices())[order].reshape(2, 2), ("data", "model"))
     sharding = NamedSharding(mesh, PartitionSpec(*spec))
     layout = BatchLayout.from_sharding(sharding, 8)
@@ -89,7 +92,11 @@ def test_from_sharding_equals_devices_indices_map(spec: tuple, order: list[int])
     ],
 )
 def test_replica_groups_of_known_meshes(
-    mesh_shape: dict, data_axes: object, owners: object, groups: tuple, rows_of_0: list[int]
+    mesh_shape: dict[str, int],
+    data_axes: str | PartitionEntries,
+    owners: npt.ArrayLike,
+    groups: tuple[tuple[int, ...], ...],
+    rows_of_0: list[int],
 ) -> None:
     layout = BatchLayout.simulate(mesh_shape, data_axes, 8, owners)
     assert layout.replica_groups == groups
@@ -176,7 +183,7 @@ def test_layout_of_4096_processes() -> None:
     ],
 )
 def test_layout_that_cannot_be_is_refused(
-    mesh_shape: dict, spec: object, rows: int, owners: object, texts: list[str]
+    mesh_shape: dict[str, Any], spec: Any, rows: Any, owners: Any, texts: list[str]
 ) -> None:
     with pytest.raises(LayoutError) as caught:
         BatchLayout.simulate(mesh_shape, spec, rows, owners)

@@ -5,6 +5,7 @@ import pytest
 
 from tfjax_batches.errors import LayoutError
 from tfjax_batches.planning.mesh_text import parse_mesh_shape, parse_partition_spec
+from tfjax_batches.planning.partition_spec import PartitionEntries
 
 
 def test_parse_mesh_shape_keeps_the_order_of_axes() -> None:
@@ -19,7 +20,9 @@ def test_parse_mesh_shape_keeps_the_order_of_axes() -> None:
         ("data=2,model=2", 4, {"data": 2, "model": 2}),
     ],
 )
-def test_parse_mesh_shape_fills_the_open_axis(text: str, devices: int, shape: dict) -> None:
+def test_parse_mesh_shape_fills_the_open_axis(
+    text: str, devices: int, shape: dict[str, int]
+) -> None:
     assert parse_mesh_shape(text, devices) == shape
 
 
@@ -56,7 +59,7 @@ def test_parse_mesh_shape_that_is_none_is_refused(
         ("", (None,)),
     ],
 )
-def test_parse_partition_spec_any_form(text: str, spec: tuple) -> None:
+def test_parse_partition_spec_any_form(text: str, spec: PartitionEntries) -> None:
     assert parse_partition_spec(text) == spec
 
 

@@ -34,7 +34,9 @@ def test_derive_seeds_values_are_pinned() -> None:
         st.tuples(INT63, INT63, INT63, st.integers(0, 40)), min_size=2, max_size=9, unique=True
     )
 )
-def test_derive_seeds_differ_wherever_any_part_of_the_key_does(keys: list) -> None:
+def test_derive_seeds_differ_wherever_any_part_of_the_key_does(
+    keys: list[tuple[int, int, int, int]],
+) -> None:
     assert len({seeds_of(*key) for key in keys}) == len(keys)
 
 

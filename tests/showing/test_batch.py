@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Descriptions of batches."""
 
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
@@ -25,7 +27,7 @@ def test_describe_lists_each_array_also_donated_ones() -> None:
 
 
 @pytest.mark.parametrize("batch", [3, np.ones(3), {"image": "a string"}])
-def test_describe_of_something_else_says_what_to_pass(batch: object) -> None:
+def test_describe_of_something_else_says_what_to_pass(batch: Any) -> None:
     with pytest.raises(tjb.ConfigError, match=r"nested dict of arrays; .* Pass a batch"):
         tjb.describe(batch)
 

@@ -2,6 +2,7 @@
 """Descriptions of runs, whose texts are in tests/golden."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_describe_pod(digits_data_dir: str) -> None:
     ],
 )
 def test_describe_says_what_becomes_of_examples(
-    numbers_folder: str, fields: dict, expected: str
+    numbers_folder: str, fields: dict[str, Any], expected: str
 ) -> None:
     layout = tjb.BatchLayout.simulate({"data": 2}, "data", 10, process_of_device=2)
     assert expected in str(tjb.dry_run(numbers_folder, layout, **fields).describe())
