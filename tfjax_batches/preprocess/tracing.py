@@ -14,6 +14,7 @@ import tensorflow as tf
 from tfjax_batches.errors import BatchesError, ConfigError, FeatureError
 from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.paths import RESERVED, flatten, nest
+from tfjax_batches.features.rows import Value
 from tfjax_batches.preprocess.transforms import MapExamples, Transform
 
 Specs = Mapping[str, FeatureSpec]
@@ -111,7 +112,7 @@ def _flatten(result: Any) -> dict[str, Any]:
     return flat
 
 
-def _to_tensor(path: str, value: Any) -> tf.Tensor | tf.RaggedTensor:
+def _to_tensor(path: str, value: Any) -> Value:
     if isinstance(value, tf.RaggedTensor):
         # Decoded features have int64 row splits, and TensorFlow does not mix them with int32.
         return value.with_row_splits_dtype(tf.int64)
@@ -124,7 +125,7 @@ def _to_tensor(path: str, value: Any) -> tf.Tensor | tf.RaggedTensor:
         ) from None
 
 
-def _check_rows(path: str, value: tf.Tensor | tf.RaggedTensor, rows: int | None) -> None:
+def _check_rows(path: str, value: Value, rows: int | None) -> None:
     shape = value.shape
     if shape.rank is not None and shape[:1].as_list() != [rows]:
         raise FeatureError(
@@ -134,9 +135,7 @@ def _check_rows(path: str, value: tf.Tensor | tf.RaggedTensor, rows: int | None)
         )
 
 
-def _find_spec(
-    path: str, value: tf.Tensor | tf.RaggedTensor, is_by_example: bool, before: Specs
-) -> FeatureSpec:
+def _find_spec(path: str, value: Value, is_by_example: bool, before: Specs) -> FeatureSpec:
     """Return the spec of a feature that the function made."""
     is_ragged = isinstance(value, tf.RaggedTensor)
     batch_dims = 0 if is_by_example else 1

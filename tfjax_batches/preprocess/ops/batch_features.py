@@ -6,18 +6,18 @@ not name the op, since whoever runs a transform puts its name in front.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tfjax_batches.errors import FeatureError, nearest_hint
 from tfjax_batches.features.paths import flatten, nest
+from tfjax_batches.features.rows import Value
 from tfjax_batches.preprocess.argument_checks import check_path
 from tfjax_batches.preprocess.transforms import MapBatches
 
 Batch = Mapping[str, Any]
-Value: TypeAlias = tf.Tensor | tf.RaggedTensor
 
 
 def get_feature(batch: Batch, path: str) -> Value:

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfjax_batches.features.rows import Example, map_rows
+from tfjax_batches.features.rows import Example, Value, map_rows
 from tfjax_batches.preprocess.argument_checks import (
     MAX_SIZE,
     check_choice,
@@ -20,7 +20,6 @@ from tfjax_batches.preprocess.argument_checks import (
     check_size,
 )
 from tfjax_batches.preprocess.ops.batch_features import (
-    Value,
     as_element,
     check_feature,
     get_images,
@@ -58,7 +57,7 @@ def resize(
 
     def resized(images: tf.Tensor, row: Example) -> tf.Tensor:
         values = tf.image.resize(images, sides, method, antialias=antialias)
-        if images.dtype.is_integer and values.dtype != images.dtype:
+        if images.dtype.is_integer:
             values = tf.round(values)
         return tf.saturate_cast(values, images.dtype)
 
@@ -92,8 +91,7 @@ def central_crop(size: int | tuple[int, int], key: str = "image") -> MapBatches:
 def pad_crop(size: int | tuple[int, int], key: str = "image") -> MapBatches:
     """Bring images to a size without scaling: cut the middle out, or put zeros around, or both.
 
-    [n, h, w, c], dense or ragged → [n, height, width, c]. As
-    `tf.image.resize_with_crop_or_pad`.
+    [n, h, w, c], dense or ragged → [n, height, width, c]. As `tf.image.resize_with_crop_or_pad`.
 
     Args:
         size: Side in pixels, or (height, width).

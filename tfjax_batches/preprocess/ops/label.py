@@ -5,10 +5,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfjax_batches.features.rows import Value
 from tfjax_batches.preprocess.argument_checks import check_integer, check_number, check_path
 from tfjax_batches.preprocess.ops.batch_features import (
     Batch,
-    Value,
     check_feature,
     get_feature,
     map_feature,

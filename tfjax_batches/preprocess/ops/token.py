@@ -5,6 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfjax_batches.features.rows import Value
 from tfjax_batches.preprocess.argument_checks import (
     check_flag,
     check_integer,
@@ -13,7 +14,6 @@ from tfjax_batches.preprocess.argument_checks import (
 )
 from tfjax_batches.preprocess.ops.batch_features import (
     Batch,
-    Value,
     as_element,
     check_feature,
     check_free,

@@ -8,9 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfjax_batches.errors import FeatureError
+from tfjax_batches.features.rows import Value
 from tfjax_batches.preprocess.argument_checks import check_choice, check_number, check_numbers
 from tfjax_batches.preprocess.ops.batch_features import (
-    Value,
     check_feature,
     describe,
     get_images_of_any_size,
@@ -118,10 +118,9 @@ def cast(dtype: str, key: str = "image") -> MapBatches:
     def convert(flat: tf.Tensor) -> tf.Tensor:
         if flat.dtype.is_floating and new.is_integer:
             return _round_to(new, flat)
-        if not (flat.dtype.is_integer and new.is_integer):
-            return tf.cast(flat, new)
         converted = tf.cast(flat, new)
-        if flat.dtype.min < new.min or new.max < flat.dtype.max:
+        are_integers = flat.dtype.is_integer and new.is_integer
+        if are_integers and (flat.dtype.min < new.min or new.max < flat.dtype.max):
             is_same = (tf.cast(converted, flat.dtype) == flat) & ((converted < 0) == (flat < 0))
             tf.debugging.assert_equal(
                 tf.reduce_all(is_same),
