@@ -21,12 +21,11 @@ def check_size(size: Any) -> tuple[int, int]:
     return int(pair[0]), int(pair[1])
 
 
-def check_integer(name: str, value: Any, least: int, most: int = 2**31 - 1) -> int:
-    """Return an integer from `least` to `most`."""
+def check_integer(name: str, value: Any, least: int, most: int = 2**31 - 1) -> None:
+    """Raise unless a value is an integer from `least` to `most`."""
     if not is_integer(value, least, most):
         rule = f"an integer from {least} to {most}"
         raise _refusal(name, rule, value, f"{name}={max(least, 1)}")
-    return int(value)
 
 
 def check_number(name: str, value: Any, above: float = -math.inf) -> float:

@@ -67,12 +67,12 @@ def trace(transform: Transform, label: str, before: Specs, rows: int | None) -> 
         return features
 
     # AutoGraph converts what it finds in `call`, which must be the user's function alone.
-    own_nest = tf.autograph.experimental.do_not_convert(nest)
-    own_to_features = tf.autograph.experimental.do_not_convert(to_features)
+    plain_nest = tf.autograph.experimental.do_not_convert(nest)
+    plain_to_features = tf.autograph.experimental.do_not_convert(to_features)
 
     def call(features, *seeds):  # type: ignore[no-untyped-def]
         try:
-            return own_to_features(features, fn(own_nest(features), *seeds))
+            return plain_to_features(features, fn(plain_nest(features), *seeds))
         except Exception as error:
             raised.append(error)
             raise

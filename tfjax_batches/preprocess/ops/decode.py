@@ -110,22 +110,19 @@ def decode_central_crop(
             the largest window of that shape.
         key: Path of the feature.
     """
-    height, width = check_size(size)
-    longer = max(height, width)
-    shorter_side = None if resize is None else check_integer("resize", resize, longer, MAX_SIZE)
+    size = check_size(size)
+    if resize is not None:
+        check_integer("resize", resize, max(size), MAX_SIZE)
 
     def window_of(image_size: tf.Tensor, row: Example) -> tf.Tensor:
-        sides = tf.cast(image_size, tf.float32)
-        if shorter_side is None:
-            scale = tf.reduce_min(sides / [float(height), float(width)])
-        else:
-            scale = tf.reduce_min(sides) / shorter_side
-        extent = tf.cast(tf.round(scale * [float(height), float(width)]), tf.int32)
+        sides, wanted = tf.cast(image_size, tf.float32), tf.constant(size, tf.float32)
+        scale = tf.reduce_min(sides / (wanted if resize is None else float(resize)))
+        extent = tf.cast(tf.round(scale * wanted), tf.int32)
         extent = tf.clip_by_value(extent, 1, image_size)
         return tf.concat([(image_size - extent) // 2, extent], 0)
 
     def fn(encoded: tf.Tensor) -> tf.Tensor:
-        return _decode_windows({"encoded": encoded}, window_of, (height, width))
+        return _decode_windows({"encoded": encoded}, window_of, size)
 
     return map_feature(fn, key, get=_get_encoded, encoded=True)
 

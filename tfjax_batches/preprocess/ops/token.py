@@ -93,13 +93,12 @@ def pad(length: int, value: float = 0, key: str = "tokens") -> MapBatches:
     check_number("value", value)
 
     def fn(values: Value) -> tf.Tensor:
-        fix = "Put byte_tokens in front, or name another feature with key."
-        check_feature(values.dtype != tf.string, "pad takes numbers", key, values, fix)
-        element = as_element("value", value, key, values)
         sizes = values.shape[2:]
-        rule = "Only the first dim of an example may vary"
-        fix = "Leave it on the host with keep_on_host, or leave it out."
-        check_feature(sizes.is_fully_defined(), rule, key, values, fix)
+        fits = values.dtype != tf.string and sizes.is_fully_defined()
+        rule = "Only numbers can be padded, in the first dim of an example"
+        fix = "Put byte_tokens in front of texts; leave others on the host with keep_on_host."
+        check_feature(fits, rule, key, values, fix)
+        element = as_element("value", value, key, values)
         if not isinstance(values, tf.RaggedTensor):
             values = tf.RaggedTensor.from_tensor(values)
         return values.to_tensor(
