@@ -356,7 +356,7 @@ def test_build_rows_together_need_whole_blocks_in_groups_and_processes(numbers_f
     mix = tjb.MapBatches(mix_pairs, random=True, row_multiple=2)
     with pytest.raises(tjb.ConfigError, match=r"2 rows that 2\. mix_pairs mixes; group_size=1"):
         build(numbers_folder, [tjb.MapBatches(scale), mix], group_size=1)
-    with pytest.raises(tjb.LayoutError, match=r"3 rows; global_batch_size=8 is no multiple"):
+    with pytest.raises(tjb.LayoutError, match=r"mixes 3 .*global_batch_size=8 is no multiple"):
         build(numbers_folder, [dataclasses.replace(mix, row_multiple=3)])
 
 

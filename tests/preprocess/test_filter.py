@@ -78,19 +78,19 @@ def raise_error(number: tf.Tensor) -> tf.Tensor:
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        (lambda number: number, r"returns int64 of shape \(\)\. Compare"),
+        (lambda number: number, r"returns .*int64.*\. Compare"),
         (lambda number: [number > 1], r"returns \[<tf.Tensor.* tf\.reduce_all"),
-        (lambda number: tf.stack([number, number]) > 3, r"returns bool of shape \(2,\)"),
+        (lambda number: tf.stack([number, number]) > 3, r"returns .*shape=\(2,\).*bool"),
         (lambda number: None, "returns None"),
         (lambda number: tf.random.uniform([]) < 0.5, "holds the stateful RandomUniform"),
         (
             lambda number: tf.numpy_function(lambda n: n > 3, [number], tf.bool),
             r"holds the stateful PyFunc.*stateful=False",
         ),
-        (lambda number: number > VARIABLE, r".*ReadVariableOp\. Pass the value of a variable"),
+        (lambda number: number > VARIABLE, r".*ReadVariableOp\. .*tf\.constant\(variable"),
         (
             lambda number: tf.io.read_file("/x") == tf.strings.as_string(number),
-            r"holds the stateful ReadFile\. Read files before",
+            "holds the stateful ReadFile",
         ),
         (lambda number: number > np.random.default_rng().integers(2**40), "gives another graph"),
         (raise_error, "was given number: int64 and raised RuntimeError: .*no such thing.*Fix"),
@@ -106,7 +106,7 @@ def test_trace_filter_bad_function_is_an_error(function: Callable[..., Any], tex
     ("path", "text"),
     [
         ("numbr", r"'numbr' of filter 'some'.*Did you mean 'number'\?"),
-        ("nested", r"'nested' of.*Name those below it: \['nested/even', 'nested/words'\]"),
+        ("nested", r"'nested' of.*Did you mean 'nested/even'\?"),
     ],
 )
 def test_trace_filter_unknown_feature_is_an_error(path: str, text: str) -> None:
@@ -118,8 +118,8 @@ def test_trace_filter_unknown_feature_is_an_error(path: str, text: str) -> None:
     ("fields", "text"),
     [
         ({"fn": 3}, "takes a TensorFlow function; got 3"),
-        ({"features": "label"}, r"got 'label'\. Write \('label',\)"),
-        ({"features": ()}, r"got \(\)\. Write \('label',\)"),
+        ({"features": "label"}, "tuple of feature paths; got 'label'"),
+        ({"features": ()}, r"got \(\)\. Write \('image',\)"),
         ({"features": (1,)}, "features must be the path of a feature; got 1"),
         ({"name": ""}, "1 to 100 characters.*got ''"),
         ({"name": "x" * 101}, "1 to 100 characters"),
@@ -141,7 +141,10 @@ def is_small(number: Any) -> Any:
 @pytest.mark.parametrize(
     ("filter", "text"),
     [
-        (is_small, r"got is_small\. Write filter=tjb\.FilterExamples\(is_small, features=\('label"),
+        (
+            is_small,
+            r"got <function is_small.*Write filter=tjb\.FilterExamples\(fn, features=",
+        ),
         ("below-5", r"got 'below-5'\. Write filter=tjb\.FilterExamples\(fn, "),
     ],
 )

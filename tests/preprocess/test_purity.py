@@ -143,8 +143,6 @@ def test_digest_of_a_tensor_captured_within_is_that_of_its_values(kind: str, siz
             )[0],
             ["RestoreV2"],
         ),
-        (lambda x: (tf.raw_ops.Stage(values=[x]), x)[1], ["Stage"]),
-        (lambda x: tf.raw_ops.GetSessionTensor(handle="a", dtype=tf.int64), ["GetSessionTensor"]),
         (
             lambda x: tf.data.TFRecordDataset("/x").reduce(x, lambda n, _: n + 1),
             ["TFRecordDataset"],

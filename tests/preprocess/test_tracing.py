@@ -86,8 +86,6 @@ def test_build_chain_stateful_op_is_named_however_deep(name: str) -> None:
     assert "2. touch holds the stateful " in message
     assert any(each in message for each in op.split("|"))
     assert "tf.random.stateless_* with the seed of random=True" in message
-    assert ("as a constant: tf.constant(variable" in message) == (name == "variable")
-    assert ("Read files before" in message) == (name == "file")
 
 
 def checked(x: Any) -> Any:
@@ -190,11 +188,14 @@ def test_build_chain_reading_and_caching_outside_is_no_side_effect() -> None:
 @pytest.mark.parametrize(
     ("change", "left"),
     [
-        (lambda x: x[:2], "2. touch was given 7 rows and returns 2 in 'nested/x'"),
-        (lambda x: tf.reduce_mean(x), "returns none in 'nested/x'"),
-        (lambda x: tf.boolean_mask(x, x[:, 0] > 0), "returns an unknown number in 'nested/x'"),
-        (lambda x: tf.transpose(x), "returns 3 in 'nested/x'"),
-        (lambda x: tf.repeat(x, 2, axis=0), "returns 14 in 'nested/x'"),
+        (
+            lambda x: x[:2],
+            "2. touch fails: A transform must keep the rows of its batch",
+        ),
+        (lambda x: tf.reduce_mean(x), "returns 'nested/x' of shape ()"),
+        (lambda x: tf.boolean_mask(x, x[:, 0] > 0), "returns 'nested/x' of shape (None, 3)"),
+        (lambda x: tf.transpose(x), "returns 'nested/x' of shape (3, 7)"),
+        (lambda x: tf.repeat(x, 2, axis=0), "returns 'nested/x' of shape (14, 3)"),
     ],
 )
 def test_build_chain_changed_batch_dim_is_named(change: Callable[[Any], Any], left: str) -> None:
@@ -208,39 +209,40 @@ def lose_shape(x: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("kind", "change", "what"),
+    ("kind", "change", "shape"),
     [
-        (tjb.MapExamples, lose_shape, "returns 'nested/x' with a shape of unknown rank"),
-        (tjb.MapBatches, lose_shape, "returns 'nested/x' with a shape of unknown rank"),
+        (tjb.MapExamples, lose_shape, "<unknown>"),
+        (tjb.MapBatches, lose_shape, "<unknown>"),
         (
             tjb.MapBatches,
             lambda x: tf.ensure_shape(lose_shape(x), [7, None]),
-            "returns 'nested/x' with the shape (7, None)",
+            "(7, None)",
         ),
     ],
 )
 def test_build_chain_unknown_shape_is_named(
-    kind: Any, change: Callable[[Any], Any], what: str
+    kind: Any, change: Callable[[Any], Any], shape: str
 ) -> None:
     message = error_of(kind(with_x(change)), FeatureError)
-    assert f"must be known before data is read; 2. touch {what}" in message
+    assert "2. touch fails: The shape of a feature must be known before data is read" in message
+    assert f"returns 'nested/x' of shape {shape}" in message
     assert "tf.ensure_shape" in message
 
 
 @pytest.mark.parametrize(
     ("result", "what"),
     [
-        (None, "2. fn returns NoneType"),
-        ([1.0], "2. fn returns list"),
-        ({}, "2. fn returns none"),
-        ({"a": {}}, "2. fn returns none"),
-        ({"a/b": 1.0}, "got 'a/b'. Rename it, or nest dicts. (2. fn returns it.)"),
+        (None, "returns NoneType"),
+        ([1.0], "returns list"),
+        ({}, "returns none"),
+        ({"a": {}}, "returns none"),
+        ({"a/b": 1.0}, "got 'a/b'. Rename the feature, or nest dicts."),
         ({3: 1.0}, "got 3."),
-        ({"_id": 1.0}, "2. fn returns _id"),
-        ({"_host": {"x": 1.0}}, "2. fn returns _host/x"),
-        ({"a": None}, "2. fn returns 'a' as NoneType"),
-        ({"a": object()}, "2. fn returns 'a' as object"),
-        ({"a": [[1.0], [2.0, 3.0]]}, "2. fn returns 'a' as list"),
+        ({"_id": 1.0}, "returns _id"),
+        ({"_host": {"x": 1.0}}, "returns _host/x"),
+        ({"a": None}, "returns 'a' as NoneType"),
+        ({"a": object()}, "returns 'a' as object"),
+        ({"a": [[1.0], [2.0, 3.0]]}, "returns 'a' as list"),
     ],
 )
 def test_build_chain_result_that_is_no_batch_is_named(result: Any, what: str) -> None:
@@ -248,6 +250,7 @@ def test_build_chain_result_that_is_no_batch_is_named(result: Any, what: str) ->
         return result
 
     message = error_of(tjb.MapExamples(fn), FeatureError)
+    assert message.startswith("2. fn fails: ")
     assert what in message
 
 
@@ -278,7 +281,8 @@ def test_build_chain_ragged_results_are_ragged_up_to_their_last_unknown_size() -
 
     # All of its sizes are known: (7, 3, 1).
     message = error_of(tjb.MapBatches(grid), FeatureError)
-    assert "2. grid returns 'grid' of shape (7, 3, 1) with ragged_rank=2" in message
+    assert message.startswith("2. grid fails: ")
+    assert "returns 'grid' of shape (7, 3, 1) with ragged_rank=2" in message
     assert "to_tensor()" in message
     kept = chain_of(tjb.MapBatches(lambda b: {"again": b["words"], "upper": b["words"]}))
     assert kept.specs == {"again": SPECS["words"], "upper": SPECS["words"]}
@@ -318,7 +322,7 @@ def test_build_chain_batch_size_in_the_graph_is_found_when_groups_have_another()
     (stage,) = chain_of(tjb.MapBatches(widen)).transforms
     batch = {path: tf.zeros([2, 3]) for path in ("nested/x",)}
     batch |= {"label": tf.zeros([2], tf.int64), "words": tf.ragged.constant([["a"], []])}
-    with pytest.raises(FeatureError, match=r"any number of rows; 1\. widen gives 'x' as .*\(2,\)"):
+    with pytest.raises(FeatureError, match=r"number of rows; .*1\. widen returns .*'x'.*\(2,\)"):
         stage(batch, tf.zeros([2, 0, 2], tf.int32))
 
 
@@ -330,7 +334,7 @@ def test_host_batches_transform_that_counts_on_a_number_of_rows_is_named(
         return {"number": batch["number"] if is_checked else batch["number"][::2]}
 
     loader = tjb.build(numbers_folder, global_batch_size=8, transforms=[tjb.MapBatches(halve)])
-    with pytest.raises(tjb.FeatureError, match=r"halve was given 64 rows .* 32 in 'number'"):
+    with pytest.raises(tjb.FeatureError, match=r"halve fails.* given 64 rows .* \(32,\)"):
         next(loader.host_batches())
 
 
@@ -346,9 +350,9 @@ def test_build_finds_errors_of_transforms_before_any_read(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("transforms", "text"),
     [
-        (tjb.MapExamples(dict), r"transforms is a list of transforms; got MapExamples"),
-        ("flip_lr", r"transforms is a list of transforms; got 'flip_lr'"),
-        ([dict], r"transforms\[0\] is <class 'dict'>\. Write transforms=\[tjb\.MapExamples"),
+        (tjb.MapExamples(dict), r"transforms must be a list of .*; got MapExamples"),
+        ("flip_lr", r"transforms must be a list of .*; got 'flip_lr'"),
+        ([dict], r"got \[<class 'dict'>\]\. Write transforms=\[tjb\.MapExamples"),
     ],
 )
 def test_build_transforms_of_another_kind_are_refused(

@@ -81,7 +81,9 @@ def _check_flag(name: str, value: Any) -> bool:
 
 
 def _check_dataset(name: str, value: Any) -> Any:
-    if value is None or (isinstance(value, str) and not value.strip()):
+    # A DatasetBuilder by its method: TFDS is not imported here.
+    is_name = isinstance(value, str | os.PathLike) and bool(os.fspath(value).strip())
+    if not is_name and not hasattr(value, "download_and_prepare"):
         raise ConfigError(
             f"{name} must name a TFDS dataset, a prepared folder or be a DatasetBuilder; "
             f"got {value!r}."

@@ -29,7 +29,7 @@ class FeatureSpec:
 
     @property
     def fixed_shape(self) -> tuple[int, ...]:
-        """The sizes that are equal for all examples; the whole shape where `is_fixed`."""
+        """The sizes that are equal for all examples."""
         return tuple(size for size in self.shape if size is not None)
 
     @property
@@ -62,11 +62,9 @@ class FeatureSpec:
     @property
     def example_signature(self) -> tf.TensorSpec | tf.RaggedTensorSpec:
         """One example in the form of TFDS; ragged only where sizes differ within it."""
-        return (
-            self.row_signature
-            if self.nested_sequences
-            else tf.TensorSpec(self.shape, self.tf_dtype)
-        )
+        if self.nested_sequences:
+            return self.row_signature
+        return tf.TensorSpec(self.shape, self.tf_dtype)
 
     def group_signature(self, rows: int | None) -> tf.TensorSpec | tf.RaggedTensorSpec:
         """A group of `rows` examples; None: any number."""

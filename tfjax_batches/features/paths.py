@@ -29,11 +29,7 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flatten(nested: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flat dict by path of a nested one, sorted by path; the inverse of `nest`.
-
-    Raises:
-        FeatureError: A name is not a string, is empty or has a slash in it.
-    """
+    """Return the flat dict by path of a nested one, sorted by path; the inverse of `nest`."""
     flat: dict[str, Any] = {}
     for name, value in nested.items():
         if not isinstance(name, str) or not name or "/" in name:
@@ -49,29 +45,17 @@ def flatten(nested: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def choose_paths(known: Iterable[str], names: Iterable[str], rule: str) -> list[str]:
-    """Return the known paths that some names stand for, sorted.
+    """Return the known paths that are one of some names, or below one, sorted.
 
     Args:
         known: Paths of features.
-        names: Paths of features, or of nested dicts, which stand for all features below them.
+        names: Paths of features, or of nested dicts.
         rule: What the names must be: the first part of the error.
-
-    Raises:
-        FeatureError: A name stands for no feature; suggests the nearest.
     """
     chosen: set[str] = set()
     for name in names:
-        if not (below := paths_below(known, name)):
+        below = [path for path in known if path == name or path.startswith(f"{name}/")]
+        if not below:
             raise FeatureError(f"{rule}; {name!r} is not one. {nearest_hint(name, known)}")
         chosen.update(below)
     return sorted(chosen)
-
-
-def paths_below(known: Iterable[str], name: str) -> list[str]:
-    """Return the known paths that are `name` or are below it, in their order.
-
-    Example:
-        >>> paths_below(["a/b", "a/c", "ab"], "a")
-        ['a/b', 'a/c']
-    """
-    return [path for path in known if path == name or path.startswith(f"{name}/")]

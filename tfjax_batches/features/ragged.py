@@ -31,13 +31,7 @@ def length_path(path: str) -> str:
 
 
 def padded_specs(path: str, spec: FeatureSpec, length: int) -> dict[str, FeatureSpec]:
-    """Return the specs by path of what `pad_rows` returns.
-
-    Args:
-        path: Path of the feature.
-        spec: Its spec before padding.
-        length: The length that it gets.
-    """
+    """Return the specs by path of what `pad_rows` returns for a feature of some spec."""
     return {
         path: dataclasses.replace(spec, shape=(length, *spec.shape[1:]), nested_sequences=0),
         length_path(path): FeatureSpec(shape=(), dtype=np.dtype(np.int32)),
@@ -45,19 +39,12 @@ def padded_specs(path: str, spec: FeatureSpec, length: int) -> dict[str, Feature
 
 
 def pad_rows(path: str, value: tf.RaggedTensor, length: int) -> dict[str, tf.Tensor]:
-    """Return a feature with one length, and its lengths before.
+    """Return a feature with rows of one length, and their lengths before, int32[n], by path.
 
-    Args:
-        path: Path of the feature.
-        value: Its values, ragged in the first dim of an example only.
-        length: Longer rows are cut to it, shorter ones filled with zeros or empty strings.
-
-    Returns:
-        By path: the values [n, length, ...] and the lengths before, int32[n].
+    Longer rows are cut, shorter ones filled with zeros or empty strings.
     """
-    sizes = value.shape[2:].as_list()
     return {
-        path: value.to_tensor(shape=[value.shape[0], length, *sizes]),
+        path: value.to_tensor(shape=[value.shape[0], length, *value.shape[2:]]),
         length_path(path): tf.cast(value.row_lengths(), tf.int32),
     }
 
@@ -70,10 +57,7 @@ def empty_rows(value: tf.RaggedTensor, mask: tf.Tensor) -> tf.RaggedTensor:
 
 
 def split_parts(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a batch with each ragged tensor as a tuple of dense tensors, which NumPy can hold.
-
-    The tuple has the flat values, then the row splits, outermost first.
-    """
+    """Return a batch with each ragged tensor as (flat values, row splits, outermost first …)."""
     return {
         path: (value.flat_values, *value.nested_row_splits)
         if isinstance(value, tf.RaggedTensor)
@@ -82,53 +66,25 @@ def split_parts(batch: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def join_parts(parts: Sequence[Array], spec: FeatureSpec) -> npt.NDArray[np.object_]:
-    """Return a ragged feature as one array per example, `object[n]`.
+def join_parts(parts: Sequence[Array], spec: FeatureSpec) -> Array:
+    """Return a ragged feature from its parts (`split_parts`), one array per example: object[n]."""
+    values, *splits = parts
 
-    Args:
-        parts: The feature as `split_parts` returns it.
-        spec: Its spec.
-    """
-    values, outer, *inner = parts
-    return _stack_objects(
-        [
-            _cut(values, inner, start, stop, spec.nested_sequences, spec.shape)
-            for start, stop in itertools.pairwise(outer.tolist())
-        ]
-    )
+    def cut(depth: int, start: int, stop: int) -> Array:
+        """Return elements `start` to `stop` of the splits at a depth; 0 are the examples."""
+        if depth == len(splits):
+            return values[start:stop]
+        bounds: list[int] = splits[depth][start : stop + 1].tolist()
+        spans = list(itertools.pairwise(bounds))
+        sizes = {b - a for a, b in spans}
+        if depth <= spec.nested_sequences or len(sizes) > 1:
+            # Not np.array, which joins arrays that happen to have the same shape.
+            arrays = np.fromiter((cut(depth + 1, a, b) for a, b in spans), object)
+            arrays.setflags(write=False)
+            return arrays
+        # All elements have one size, so this is a plain array; an empty one keeps known sizes.
+        size = sizes.pop() if sizes else spec.shape[depth] or 0
+        flat = cut(depth + 1, bounds[0], bounds[-1])
+        return flat.reshape(stop - start, size, *flat.shape[1:])
 
-
-def _cut(
-    values: Array,
-    splits: Sequence[Any],
-    start: int,
-    stop: int,
-    nested_sequences: int,
-    shape: Sequence[int | None],
-) -> Array:
-    """Return elements `start` to `stop` of the outermost of `splits`, an array of `shape`."""
-    if not splits:
-        return values[start:stop]
-    bounds = splits[0][start : stop + 1].tolist()
-    sizes = {b - a for a, b in itertools.pairwise(bounds)}
-    deeper, inner_shape = splits[1:], shape[1:]
-    if nested_sequences > 0 or len(sizes) > 1:
-        return _stack_objects(
-            [
-                _cut(values, deeper, a, b, nested_sequences - 1, inner_shape)
-                for a, b in itertools.pairwise(bounds)
-            ]
-        )
-    # All elements have one size, so this is a plain array; if it is empty, known sizes still hold.
-    size = sizes.pop() if sizes else inner_shape[0] or 0
-    flat = _cut(values, deeper, bounds[0], bounds[-1], 0, inner_shape)
-    return flat.reshape(stop - start, size, *flat.shape[1:])
-
-
-def _stack_objects(arrays: Sequence[Array]) -> npt.NDArray[np.object_]:
-    stacked = np.empty(len(arrays), object)
-    # One by one: NumPy would join arrays that happen to have the same shape.
-    for index, array in enumerate(arrays):
-        stacked[index] = array
-    stacked.setflags(write=False)
-    return stacked
+    return cut(0, 0, len(splits[0]) - 1)

@@ -2,24 +2,25 @@
 """A function of one example, applied to all rows of a group; and the form of a row in a group."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
 from tfjax_batches.features.feature_spec import FeatureSpec
 
-Example = Mapping[str, tf.Tensor | tf.RaggedTensor]
+Value: TypeAlias = tf.Tensor | tf.RaggedTensor
+
+Example = Mapping[str, Value]
 """The tensors of one example, by path."""
 
-GroupFeatures = dict[str, tf.Tensor | tf.RaggedTensor]
+GroupFeatures = dict[str, Value]
 """The tensors [n, ...] of a group of n examples, by path; ragged where sizes vary."""
 
 UNROLLED_ROWS = 16
 """Copies of the function in a graph: a loop runs over so many rows at a time.
 
-Decoding 28 × 28 PNGs in groups of 256 on two cores: a loop over single rows, as `tf.map_fn`, makes
-20,000 images a second; over 16 rows 100,000 or more, like 128 copies and no loop, and the first
-batch comes after 0.11 s instead of 0.45 s. 32 copies are as fast and slower to begin.
+Decoding 28 × 28 PNGs in groups of 256 on two cores: a loop over single rows makes 20,000 images a
+second; over 16 rows 100,000, as many as 128 copies, whose first batch takes 0.45 s, not 0.11 s.
 """
 
 
@@ -29,8 +30,7 @@ def map_rows(function: Callable[[Example], Any], rows: Example, signature: Any) 
     Args:
         function: Takes one row: a dict of tensors of one rank less.
         rows: Tensors [n, ...] by name, dense or ragged.
-        signature: What `function` returns: a `tf.TensorSpec` or `tf.RaggedTensorSpec`, or a
-            nested structure of them.
+        signature: Specs of what `function` returns, nested alike.
     """
     count = next(iter(rows.values())).shape[0]
     are_dense = not any(isinstance(value, tf.RaggedTensor) for value in rows.values())
@@ -41,15 +41,16 @@ def map_rows(function: Callable[[Example], Any], rows: Example, signature: Any) 
     looped = count - count % UNROLLED_ROWS
     parts = []
     if looped > UNROLLED_ROWS:
-        parts.append(_loop(function, {n: v[:looped] for n, v in rows.items()}, signature))
+        first = {name: value[:looped] for name, value in rows.items()}
+        parts.append(_loop(function, first, looped, signature))
         rows = {name: value[looped:] for name, value in rows.items()}
         count -= looped
     if count or not parts:
         parts.append(_unroll(function, rows, count, signature))
-    return parts[0] if len(parts) == 1 else tf.nest.map_structure(_concatenate, *parts)
+    return tf.nest.map_structure(lambda *values: tf.concat(values, axis=0), *parts)
 
 
-def _loop(function: Callable[[Example], Any], rows: Example, signature: Any) -> Any:
+def _loop(function: Callable[[Example], Any], rows: Example, count: int, signature: Any) -> Any:
     """Apply the function to `UNROLLED_ROWS` rows at a time; they divide the number of rows."""
     chunks = {
         name: tf.reshape(value, [-1, UNROLLED_ROWS, *value.shape[1:]])
@@ -62,7 +63,6 @@ def _loop(function: Callable[[Example], Any], rows: Example, signature: Any) -> 
             lambda spec: tf.TensorSpec([UNROLLED_ROWS, *spec.shape], spec.dtype), signature
         ),
     )
-    count = next(iter(rows.values())).shape[0]
     return tf.nest.map_structure(
         lambda value, spec: tf.reshape(value, [count, *spec.shape]), results, signature
     )
@@ -81,16 +81,12 @@ def _unroll(function: Callable[[Example], Any], rows: Example, count: int, signa
     )
 
 
-def _concatenate(*parts: tf.Tensor) -> tf.Tensor:
-    return tf.concat(parts, axis=0)
-
-
-def to_row(value: tf.Tensor | tf.RaggedTensor, spec: FeatureSpec) -> tf.Tensor | tf.RaggedTensor:
+def to_row(value: Value, spec: FeatureSpec) -> Value:
     """Return one example's value as a row of a group, as `spec.row_signature` says."""
     return value if spec.is_fixed else _to_ragged(value, spec.ragged_rank)
 
 
-def to_example(row: tf.Tensor | tf.RaggedTensor, spec: FeatureSpec) -> tf.Tensor | tf.RaggedTensor:
+def to_example(row: Value, spec: FeatureSpec) -> Value:
     """Return a row of a group as one example, as `spec.example_signature` says."""
     if not isinstance(row, tf.RaggedTensor) or spec.nested_sequences:
         return row
@@ -103,7 +99,7 @@ def to_example(row: tf.Tensor | tf.RaggedTensor, spec: FeatureSpec) -> tf.Tensor
         return tf.ensure_shape(dense, spec.shape)
 
 
-def _to_ragged(value: tf.Tensor | tf.RaggedTensor, rank: int) -> tf.Tensor | tf.RaggedTensor:
+def _to_ragged(value: Value, rank: int) -> Value:
     """Return a value with `rank` ragged dimensions after its first."""
     if isinstance(value, tf.RaggedTensor):
         below = rank - value.ragged_rank

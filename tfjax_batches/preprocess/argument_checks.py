@@ -2,6 +2,7 @@
 """Checks of the arguments of ops, transforms and filters; each raises a ConfigError."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from tfjax_batches.errors import ConfigError
@@ -15,78 +16,65 @@ def check_size(size: Any) -> tuple[int, int]:
     """Return (height, width) from a side in pixels or from such a pair."""
     pair = tuple(size) if isinstance(size, tuple | list) else (size, size)
     if len(pair) != 2 or not all(is_integer(side, 1, MAX_SIZE) for side in pair):
-        raise ConfigError(
-            f"size must be a side in pixels, 1 to {MAX_SIZE}, or (height, width); got {size!r}. "
-            "Write 224, or (224, 320)."
-        )
+        rule = f"a side in pixels, 1 to {MAX_SIZE}, or (height, width)"
+        raise _refusal("size", rule, size, "224, or (224, 320)")
     return int(pair[0]), int(pair[1])
 
 
-def check_integer(name: str, value: Any, least: int, most: int = 2**31 - 1) -> int:
-    """Return an integer from `least` to `most`."""
+def check_integer(name: str, value: Any, least: int, most: int = 2**31 - 1) -> None:
+    """Raise unless a value is an integer from `least` to `most`."""
     if not is_integer(value, least, most):
-        raise ConfigError(
-            f"{name} must be an integer from {least} to {most}; got {value!r}. "
-            f"Write {name}={max(least, 1)}."
-        )
-    return int(value)
+        rule = f"an integer from {least} to {most}"
+        raise _refusal(name, rule, value, f"{name}={max(least, 1)}")
 
 
 def check_number(name: str, value: Any, above: float = -math.inf) -> float:
     """Return a finite number above a bound."""
     if not is_number(value) or value <= above:
-        bound = "" if above == -math.inf else f" above {above:g}"
-        raise ConfigError(f"{name} must be a number{bound}; got {value!r}. Write {name}=0.5.")
+        rule = "a number" if above == -math.inf else f"a number above {above:g}"
+        raise _refusal(name, rule, value, f"{name}=0.5")
     return float(value)
+
+
+def check_numbers(name: str, value: Any, above: float = -math.inf) -> tuple[float, ...]:
+    """Return the numbers of an argument that is one number or a tuple of them."""
+    values = value if isinstance(value, tuple | list) and value else (value,)
+    return tuple(check_number(name, each, above) for each in values)
 
 
 def check_range(name: str, value: Any, most: float = math.inf) -> tuple[float, float]:
     """Return (low, high), with 0 < low <= high <= most."""
     pair = tuple(value) if isinstance(value, tuple | list) else ()
     if len(pair) != 2 or not all(map(is_number, pair)) or not 0 < pair[0] <= pair[1] <= most:
-        bound = "" if most == math.inf else f" <= {most:g}"
-        raise ConfigError(
-            f"{name} must be (low, high) with 0 < low <= high{bound}; got {value!r}. "
-            f"Write {name}=(0.5, 1.0)."
-        )
+        rule = f"(low, high) with 0 < low <= high <= {most:g}"
+        raise _refusal(name, rule, value, f"{name}=(0.5, 1.0)")
     return float(pair[0]), float(pair[1])
 
 
-def check_numbers(name: str, value: Any) -> tuple[float, ...]:
-    """Return the numbers of an argument that is one number or a tuple of them."""
-    values = tuple(value) if isinstance(value, tuple | list) else (value,)
-    if not values or not all(map(is_number, values)):
-        raise ConfigError(
-            f"{name} must be a number, or one for each channel; got {value!r}. Write {name}=(0.5,)."
-        )
-    return tuple(float(number) for number in values)
+def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
+    """Raise unless a value is one of some choices, and of their type."""
+    if value not in choices or type(value) is not type(choices[0]):
+        rule = f"one of {', '.join(map(repr, choices))}"
+        raise _refusal(name, rule, value, f"{name}={choices[0]!r}")
 
 
-def check_path(name: str, value: Any) -> str:
-    """Return the path of a feature."""
-    if not isinstance(value, str) or not value or not all(value.split("/")):
-        raise ConfigError(
-            f"{name} must be the path of a feature; got {value!r}. "
-            "Write 'image', or 'objects/bbox'."
-        )
-    return value
+def check_flag(name: str, value: Any) -> None:
+    """Raise unless a value is True or False."""
+    check_choice(name, value, (True, False))
 
 
-def check_paths(name: str, value: Any) -> tuple[str, ...]:
-    """Return the paths of features, perhaps none, as a tuple."""
-    if not isinstance(value, tuple | list):
-        example = f"({value!r},)" if isinstance(value, str) else "('image',)"
-        raise ConfigError(
-            f"{name} must be a tuple of feature paths; got {value!r}. Write {example}."
-        )
-    return tuple(check_path(name, path) for path in value)
+def check_path(name: str, value: Any) -> None:
+    """Raise unless a value is the path of a feature."""
+    if not isinstance(value, str) or not all(value.split("/")):
+        raise _refusal(name, "the path of a feature", value, "'image', or 'objects/bbox'")
 
 
-def check_flag(name: str, value: Any) -> bool:
-    """Return True or False."""
-    if not isinstance(value, bool):
-        raise ConfigError(f"{name} must be True or False; got {value!r}. Write {name}=True.")
-    return value
+def check_paths(name: str, value: Any, least: int = 0) -> None:
+    """Raise unless a value is a tuple of at least `least` feature paths."""
+    if not isinstance(value, tuple | list) or len(value) < least:
+        raise _refusal(name, "a tuple of feature paths", value, "('image',)")
+    for path in value:
+        check_path(name, path)
 
 
 def check_function(owner: str, value: Any) -> None:
@@ -96,3 +84,7 @@ def check_function(owner: str, value: Any) -> None:
             f"{owner} takes a TensorFlow function; got {value!r}. "
             "Pass the function itself, not its result."
         )
+
+
+def _refusal(name: str, rule: str, value: Any, example: str) -> ConfigError:
+    return ConfigError(f"{name} must be {rule}; got {value!r}. Write {example}.")

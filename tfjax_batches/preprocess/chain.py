@@ -7,15 +7,13 @@ that rows which a transform mixes stay together.
 """
 
 import dataclasses
-import functools
 import hashlib
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import tensorflow as tf
 
 from tfjax_batches.errors import ConfigError, FeatureError
-from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.rows import Example, GroupFeatures, map_rows, to_example, to_row
 from tfjax_batches.preprocess.purity import check_pure
 from tfjax_batches.preprocess.tracing import Specs, Traced, trace
@@ -47,71 +45,35 @@ class BoundTransform:
     specs: Specs
     digest: str
     seed_column: int | None
-    _example: Traced | None
+    _checked: Traced
 
     def __call__(self, features: GroupFeatures, seeds: tf.Tensor) -> GroupFeatures:
-        """Return the features of a group after the transform.
+        """Return the features [n, ...] of a group, given the chain's seeds, int32[n, places, 2]."""
+        own = [] if self.seed_column is None else [seeds[:, self.seed_column]]
+        if isinstance(self.transform, MapExamples):
+            return self._apply_to_examples(features, own)
+        rows = seeds.shape[0]
+        traced = trace(self.transform, self.label, self.before, rows)
+        if traced.specs != self.specs:
+            changed = {p: s.describe() for p, s in traced.specs.items() if s != self.specs.get(p)}
+            raise FeatureError(
+                "A transform returns the same features for any number of rows; for "
+                f"{rows} rows {self.label} returns {changed}, unlike for others. "
+                "Take sizes from the features and not from the batch."
+            )
+        result: GroupFeatures = traced.function(dict(features), *own)
+        return result
 
-        Args:
-            features: Values [n, ...] by path.
-            seeds: int32[n, places, 2], those of the whole chain.
-        """
-        own = None if self.seed_column is None else seeds[:, self.seed_column]
-        # For profiles; a label may hold what a scope may not.
-        with tf.name_scope(f"transform_{self.label.split('.')[0]}"):
-            if self._example is None:
-                return self._apply_to_batch(features, own, seeds)
-            return self._apply_to_examples(self._example, features, own)
-
-    def _apply_to_examples(
-        self, traced: Traced, features: GroupFeatures, seeds: tf.Tensor | None
-    ) -> GroupFeatures:
+    def _apply_to_examples(self, features: GroupFeatures, own: list[tf.Tensor]) -> GroupFeatures:
         def apply(row: Example) -> GroupFeatures:
             example = {path: to_example(row[path], spec) for path, spec in self.before.items()}
-            seed = [] if seeds is None else [row[_SEED]]
-            result = traced.function(example, *seed)
-            return {path: to_row(result[path], spec) for path, spec in traced.specs.items()}
+            result = self._checked.function(example, *([row[_SEED]] if own else []))
+            return {path: to_row(result[path], spec) for path, spec in self.specs.items()}
 
-        rows = features if seeds is None else {**features, _SEED: seeds}
-        signature = {path: spec.row_signature for path, spec in traced.specs.items()}
+        rows = {**features, _SEED: own[0]} if own else features
+        signature = {path: spec.row_signature for path, spec in self.specs.items()}
         result: GroupFeatures = map_rows(apply, rows, signature)
         return result
-
-    def _apply_to_batch(
-        self, features: GroupFeatures, own: tf.Tensor | None, seeds: tf.Tensor
-    ) -> GroupFeatures:
-        rows = seeds.shape[0]
-        traced = self._trace_batch(rows)
-        result: GroupFeatures = traced.function(dict(features), *([] if own is None else [own]))
-        if rows is None:
-            result = {path: self._check_rows(path, v, seeds) for path, v in result.items()}
-        return result
-
-    def _trace_batch(self, rows: int | None) -> Traced:
-        traced = trace(self.transform, self.label, self.before, rows)
-        for path in {**self.specs, **traced.specs}:
-            was, now = self.specs.get(path), traced.specs.get(path)
-            if was != now:
-                raise FeatureError(
-                    "A transform returns the same features for any number of rows; "
-                    f"{self.label} gives {path!r} as {now and now.describe()} for {rows} rows, "
-                    f"and as {was and was.describe()} for others. Take sizes from the features "
-                    "and not from the batch."
-                )
-        return traced
-
-    def _check_rows(
-        self, path: str, value: tf.Tensor | tf.RaggedTensor, seeds: tf.Tensor
-    ) -> tf.Tensor | tf.RaggedTensor:
-        """Return the value; running it fails where it has not as many rows as the group."""
-        if isinstance(value, tf.RaggedTensor):
-            count = value.nrows()
-        else:
-            count = tf.shape(value, out_type=tf.int64)[0]
-        message = f"{self.label} changes the number of rows of {path!r}."
-        check = tf.debugging.assert_equal(count, tf.shape(seeds, out_type=tf.int64)[0], message)
-        with tf.control_dependencies([check]):
-            return tf.identity(value)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -155,94 +117,70 @@ class Chain:
     @property
     def seed_places(self) -> tuple[int, ...]:
         """Places of the transforms that take a seed."""
-        return tuple(p for p, each in enumerate(self.transforms) if each.seed_column is not None)
+        return tuple(p for p, each in enumerate(self.transforms) if each.transform.random)
 
     @property
     def unchanged_paths(self) -> list[str]:
         """Paths of the features that leave the chain as they were decoded, under their path."""
-        # Tracing gives a value that a function only passes on the spec object that it had.
         return [path for path, spec in self.specs.items() if spec is self.before.get(path)]
 
     def digest(self, places: Collection[int] | None = None) -> str:
-        """Return 16 hex digits that are equal where the transforms do the same.
-
-        Args:
-            places: Places of the transforms that count, from 0. None: all.
-        """
+        """Return 16 hex digits that are equal where the transforms at some places do the same."""
         chosen = [t for p, t in enumerate(self.transforms) if places is None or p in places]
         text = "\n".join(f"{name_of(each.transform)} {each.digest}" for each in chosen)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def __call__(self, features: GroupFeatures, seeds: tf.Tensor) -> GroupFeatures:
-        """Return the features of a group after all transforms.
-
-        Args:
-            features: Values [n, ...] by path.
-            seeds: int32[n, places, 2], one for each of `seed_places`.
-        """
+        """Return the features [n, ...] of a group, given one seed for each of `seed_places`."""
         for transform in self.transforms:
             features = transform(features, seeds)
         return features
 
     def origin_of(self, path: str) -> str:
         """Return which transform gave a feature its spec, for messages; empty: none did."""
-        label = ""
-        for each in self.transforms:
-            if each.specs.get(path) != each.before.get(path):
-                label = each.label
-        return f", made by {label}" if label else ""
+        changed = [t for t in self.transforms if t.specs.get(path) != t.before.get(path)]
+        return f", made by {changed[-1].label}" if changed else ""
 
 
-def build_chain(transforms: Sequence[Transform], specs: Mapping[str, FeatureSpec]) -> Chain:
+def build_chain(transforms: Sequence[Transform], specs: Specs) -> Chain:
     """Return the chain of some transforms, each checked without any data.
 
     Args:
         transforms: In order.
         specs: Specs of the decoded features, by path.
-
-    Raises:
-        ConfigError: One is no transform, fails, or depends on more than features and seed.
-        FeatureError: One does not return features of known shape with the rows that it was given.
     """
     bound: list[BoundTransform] = []
-    before: Specs = specs
-    random = 0
+    before = specs
     for place, transform in enumerate(transforms):
         label = label_of(transform, place)
-        rows = _CHECKED_MULTIPLES * getattr(transform, "row_multiple", 1)
-        traced, again = (trace(transform, label, before, rows) for _ in range(2))
+        rows = _CHECKED_MULTIPLES * find_row_multiple([transform])
+        checked, again = (trace(transform, label, before, rows) for _ in range(2))
+        earlier_seeds = sum(each.random for each in transforms[:place])
         bound.append(
             BoundTransform(
                 transform=transform,
                 label=label,
                 before=before,
-                specs=traced.specs,
-                digest=check_pure(label, traced.function, again.function),
-                seed_column=random if transform.random else None,
-                _example=traced if isinstance(transform, MapExamples) else None,
+                specs=checked.specs,
+                digest=check_pure(label, checked.function, again.function),
+                seed_column=earlier_seeds if transform.random else None,
+                _checked=checked,
             )
         )
-        random += transform.random
-        before = traced.specs
+        before = checked.specs
     return Chain(transforms=tuple(bound), before=specs)
 
 
 def check_transforms(transforms: object) -> tuple[Transform, ...]:
-    """Return the argument `transforms` of `build` as a tuple.
-
-    Raises:
-        ConfigError: It is no sequence of transforms.
-    """
-    fix = "Write transforms=[tjb.MapExamples(fn)]."
-    if not isinstance(transforms, Sequence) or isinstance(transforms, str):
-        raise ConfigError(f"transforms is a list of transforms; got {transforms!r}. {fix}")
-    for place, transform in enumerate(transforms):
-        if not isinstance(transform, MapExamples | MapBatches):
-            raise ConfigError(
-                "A transform is a MapExamples or a MapBatches; "
-                f"transforms[{place}] is {transform!r}. {fix}"
-            )
-    return tuple(transforms)
+    """Return the argument `transforms` of `build` as a tuple."""
+    if isinstance(transforms, Sequence) and all(
+        isinstance(each, MapExamples | MapBatches) for each in transforms
+    ):
+        return tuple(transforms)
+    raise ConfigError(
+        f"transforms must be a list of MapExamples and MapBatches; got {transforms!r}. "
+        "Write transforms=[tjb.MapExamples(fn)]."
+    )
 
 
 def find_encoded(transforms: Sequence[Transform]) -> frozenset[str]:
@@ -259,10 +197,7 @@ def name_of(transform: Transform) -> str:
     """Return a transform's name, or that of its function."""
     if transform.name is not None:
         return transform.name
-    fn = transform.fn
-    while isinstance(fn, functools.partial):
-        fn = fn.func
-    return getattr(fn, "__name__", type(fn).__name__)
+    return getattr(transform.fn, "__name__", type(transform.fn).__name__)
 
 
 def label_of(transform: Transform, place: int) -> str:

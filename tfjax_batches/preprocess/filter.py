@@ -16,8 +16,6 @@ from tfjax_batches.features.rows import Example, map_rows, to_example
 from tfjax_batches.preprocess.argument_checks import check_function, check_paths
 from tfjax_batches.preprocess.purity import check_pure
 
-_NAME_CHARACTERS = 100  # saved states hold the name, and are small
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FilterExamples:
@@ -56,52 +54,36 @@ class FilterExamples:
 
     def __post_init__(self) -> None:
         check_function("FilterExamples", self.fn)
-        object.__setattr__(self, "features", check_paths("features", self.features))
-        if not self.features:
-            raise ConfigError("features must name a feature; got (). Write ('label',).")
-        is_text = isinstance(self.name, str) and 1 <= len(self.name) <= _NAME_CHARACTERS
-        if not is_text or not self.name.isprintable():
+        check_paths("features", self.features, least=1)
+        object.__setattr__(self, "features", tuple(self.features))
+        is_text = isinstance(self.name, str) and self.name.isprintable()
+        if not is_text or not 1 <= len(self.name) <= 100:  # saved states hold it, and are small
             raise ConfigError(
-                f"name must have 1 to {_NAME_CHARACTERS} characters on one line; got "
+                "name must have 1 to 100 characters on one line; got "
                 f"{self.name!r}. Write name='below-5'."
             )
 
 
 def check_filter(filter: Any) -> FilterExamples | None:
-    """Return the argument `filter` of `build`.
-
-    Raises:
-        ConfigError: It is neither a filter nor None, but a bare function, say.
-    """
+    """Return the argument `filter` of `build`; a bare function is an error."""
     if filter is None or isinstance(filter, FilterExamples):
         return filter
-    shown = getattr(filter, "__name__", repr(filter))
     raise ConfigError(
-        f"filter must be a FilterExamples; got {shown}. Write filter=tjb.FilterExamples("
-        f"{shown if callable(filter) else 'fn'}, features=('label',), name='below-5')."
+        f"filter must be a FilterExamples; got {filter!r}. Write filter=tjb.FilterExamples("
+        "fn, features=('label',), name='below-5')."
     )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class TracedFilter:
-    """A filter's function as a graph.
-
-    Attributes:
-        function: Takes the features of one example, in order; returns a scalar bool.
-        specs: Specs of these features by path, in order.
-        digest: Of the graph.
-    """
+    """A filter's function as a graph, its digest, and the specs of its features, in order."""
 
     function: Any
     specs: Mapping[str, FeatureSpec]
     digest: str
 
     def __call__(self, features: Example) -> tf.Tensor:
-        """Return bool[n], which of n examples the filter selects.
-
-        Args:
-            features: Values [n, ...] by path; fastest if n is static.
-        """
+        """Return bool[n], which of n examples the filter selects; fastest if n is static."""
         return map_rows(self._select_one, features, tf.TensorSpec([], tf.bool))
 
     def _select_one(self, row: Example) -> tf.Tensor:
@@ -118,19 +100,12 @@ def trace_filter(
         filter: The filter.
         specs: Specs of the dataset's features, by path.
         dataset: The dataset's name, for messages.
-
-    Raises:
-        FeatureError: A feature does not exist, or is a dict of features.
-        ConfigError: The function cannot be traced, does not return a scalar bool, or depends on
-            more than its features.
     """
     for path in filter.features:
         if path not in specs:
-            below = [known for known in specs if known.startswith(f"{path}/")]
             raise FeatureError(
                 f"A filter must name features of {dataset}, each by its own path; {path!r} of "
-                f"filter {filter.name!r} is not one. "
-                f"{f'Name those below it: {below}.' if below else nearest_hint(path, specs)}"
+                f"filter {filter.name!r} is not one. {nearest_hint(path, specs)}"
             )
     chosen = {path: specs[path] for path in filter.features}
     first, second = (_trace(filter, chosen) for _ in range(2))
@@ -152,11 +127,10 @@ def _trace(filter: FilterExamples, specs: Mapping[str, FeatureSpec]) -> Any:
             "Fix the function, or the features that it is given."
         ) from error
     found = traced.structured_outputs
-    is_tensor = isinstance(found, tf.Tensor)
-    if not is_tensor or found.dtype != tf.bool or found.shape.rank not in (0, None):
-        shown = f"{found.dtype.name} of shape {found.shape}" if is_tensor else repr(found)
+    is_bool = isinstance(found, tf.Tensor) and found.dtype == tf.bool
+    if not is_bool or found.shape.rank not in (0, None):
         raise ConfigError(
             f"A filter must return a scalar bool, True to use the example; filter {filter.name!r} "
-            f"returns {shown}. Compare with a value, or reduce with tf.reduce_any or tf.reduce_all."
+            f"returns {found}. Compare with a value, or reduce with tf.reduce_any or tf.reduce_all."
         )
     return traced

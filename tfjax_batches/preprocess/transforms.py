@@ -86,24 +86,19 @@ Transform = MapExamples | MapBatches
 
 
 def _check_fields(transform: Transform) -> None:
+    kind = type(transform).__name__
     check_flag("random", transform.random)
     check_paths("encoded", transform.encoded)
-    check_function(type(transform).__name__, transform.fn)
-    _check_signature(transform)
-
-
-def _check_signature(transform: Transform) -> None:
-    """Raise if the function takes a seed and gets none, or the other way round."""
-    try:
-        signature = inspect.signature(transform.fn)
-    except (TypeError, ValueError):  # some builtins have none
-        return
+    check_function(kind, transform.fn)
     given = ["features", "seed"][: 1 + transform.random]
     try:
+        signature = inspect.signature(transform.fn)
         signature.bind(*given)
+    except ValueError:  # some builtins have no signature
+        return
     except TypeError:
         raise ConfigError(
-            f"The function of a {type(transform).__name__} with random={transform.random} is "
-            f"called as fn({', '.join(given)}); got fn{signature}. "
+            f"The function of a {kind} with random={transform.random} is called as "
+            f"fn({', '.join(given)}); got fn{signature}. "
             f"Write random={not transform.random}, or change the function."
         ) from None

@@ -139,8 +139,3 @@ def test_decode_ops_ask_for_stored_bytes() -> None:
 def test_decode_ops_images_that_are_decoded_are_refused() -> None:
     with pytest.raises(FeatureError, match=r"Encoded images.*uint8\[2, 4"):
         run("decode_random_crop(8)", {"image": np.zeros((2, 4, 4, 3), np.uint8)})
-
-
-def test_decode_ops_after_a_rename_is_an_error_with_the_fix() -> None:
-    with pytest.raises(FeatureError, match=r"none at 'image'. Put the op in front of.* renames"):
-        run("rename('image', 'x')|decode_random_crop(8)", {"image": JPEGS})

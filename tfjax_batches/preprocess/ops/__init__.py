@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library's ops, each a function under `@op`. Importing this package fills the table of ops."""
+"""The library's ops, each a function under `@op`. Importing this package fills the table of ops.
+
+An op returns a `MapBatches`. It raises ConfigError if an argument is not what its docstring says.
+Tracing the transform raises FeatureError if a feature is missing or not what the docstring says.
+"""
 
 from tfjax_batches.preprocess.ops import decode as decode
 from tfjax_batches.preprocess.ops import feature as feature

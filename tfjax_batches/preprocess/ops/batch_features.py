@@ -6,26 +6,22 @@ not name the op, since whoever runs a transform puts its name in front.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tfjax_batches.errors import FeatureError, nearest_hint
 from tfjax_batches.features.paths import flatten, nest
+from tfjax_batches.features.rows import Value
 from tfjax_batches.preprocess.argument_checks import check_path
 from tfjax_batches.preprocess.transforms import MapBatches
 
 Batch = Mapping[str, Any]
-Value: TypeAlias = tf.Tensor | tf.RaggedTensor
 
 
 def get_feature(batch: Batch, path: str) -> Value:
-    """Return the feature at a path.
-
-    Raises:
-        FeatureError: There is none.
-    """
+    """Return the feature at a path."""
     features = flatten(batch)
     if path not in features:
         raise FeatureError(
@@ -46,13 +42,19 @@ def without_features(batch: Batch, paths: Collection[str]) -> dict[str, Any]:
 
 
 def check_free(batch: Batch, new: str) -> None:
-    """Raise FeatureError if a feature is at, above or below the path of a new one."""
+    """Raise if a feature is at, above or below the path of a new one."""
     for path in flatten(batch):
         if path == new or path.startswith(f"{new}/") or new.startswith(f"{path}/"):
             raise FeatureError(
                 f"A new feature needs a free path; {new!r} overlaps with {path!r}. "
                 f"Put drop({path!r}) in front, or choose another path."
             )
+
+
+def check_feature(fits: bool, rule: str, path: str, value: Value, fix: str) -> None:
+    """Raise if a feature does not fit an op."""
+    if not fits:
+        raise FeatureError(f"{rule}; {path!r} is {describe(value)}. {fix}")
 
 
 def map_feature(
@@ -71,9 +73,6 @@ def map_feature(
         get: `get(batch, key)` returns the value, or raises FeatureError if the op cannot take it.
         random: As in `MapBatches`.
         encoded: Whether `fn` takes the stored bytes of the feature.
-
-    Raises:
-        ConfigError: `key` is not a path.
     """
     check_path("key", key)
 
@@ -84,54 +83,28 @@ def map_feature(
 
 
 def get_numbers(batch: Batch, path: str) -> Value:
-    """Return a feature that holds numbers or bools.
-
-    Raises:
-        FeatureError: There is none, or it holds strings.
-    """
+    """Return a feature that holds numbers or bools."""
     value = get_feature(batch, path)
-    check_numeric(path, value)
+    fix = "Put an op that decodes it in front, or name another feature with key."
+    check_feature(value.dtype != tf.string, "The feature must hold numbers", path, value, fix)
     return value
 
 
-def check_numeric(path: str, value: Value) -> None:
-    """Raise FeatureError if a feature holds strings."""
-    if value.dtype == tf.string:
-        raise FeatureError(
-            f"The feature must hold numbers; {path!r} is {describe(value)}. "
-            "Put an op that decodes it in front, or name another feature with key."
-        )
-
-
 def get_images(batch: Batch, path: str) -> tf.Tensor:
-    """Return images of one size, [n, h, w, c].
-
-    Raises:
-        FeatureError: There are none, or they differ in size.
-    """
+    """Return images of one size, [n, h, w, c]."""
     images = get_images_of_any_size(batch, path)
-    if isinstance(images, tf.RaggedTensor):
-        raise FeatureError(
-            f"The images must be of one size; {path!r} is {describe(images)}. "
-            "Put resize or a crop in front."
-        )
+    is_dense = not isinstance(images, tf.RaggedTensor)
+    fix = "Put resize or a crop in front."
+    check_feature(is_dense, "The images must be of one size", path, images, fix)
     return images
 
 
 def get_images_of_any_size(batch: Batch, path: str) -> Value:
-    """Return images [n, h, w, c], or [n, (h), (w), c] as a ragged tensor.
-
-    Raises:
-        FeatureError: There are none.
-    """
+    """Return images [n, h, w, c], or [n, (h), (w), c] as a ragged tensor."""
     images = get_feature(batch, path)
-    if images.dtype == tf.string or images.shape.rank != 4:
-        fix = (
-            f"Put decode({path!r}) in front, or move this op behind the op that decodes."
-            if images.dtype == tf.string
-            else "Name a feature of images with key."
-        )
-        raise FeatureError(f"Images must be [n, h, w, c]; {path!r} is {describe(images)}. {fix}")
+    are_images = images.dtype != tf.string and images.shape.rank == 4
+    fix = f"Put decode({path!r}) in front, or name a feature of images with key."
+    check_feature(are_images, "Images must be [n, h, w, c]", path, images, fix)
     return images
 
 
@@ -143,36 +116,18 @@ def map_values(value: Value, fn: Callable[[tf.Tensor], tf.Tensor]) -> Value:
 
 
 def as_element(argument: str, number: float, path: str, value: Value) -> np.generic:
-    """Return a number as an element of a feature.
-
-    Args:
-        argument: The op's argument that gives the number, for messages.
-        number: Finite.
-        path: Path of the feature.
-        value: The feature: numbers or bools.
-
-    Raises:
-        FeatureError: The feature's dtype cannot hold the number; an integer dtype holds it exactly
-            or not at all.
-    """
+    """Return an argument's number as an element of a feature, which holds numbers or bools."""
     dtype = value.dtype
-    if dtype.is_floating or dtype.is_complex:
-        with np.errstate(over="ignore"):
-            element: Any = np.asarray(number).astype(dtype.as_numpy_dtype)
-        is_held = bool(np.isfinite(element))
-        low, high = dtype.real_dtype.min, dtype.real_dtype.max
-    else:
-        low, high = (0, 1) if dtype.is_bool else (dtype.min, dtype.max)
-        is_held = number == int(number) and low <= number <= high
-        element = np.asarray(int(number) if is_held else 0).astype(dtype.as_numpy_dtype)
-    if not is_held:
-        kind = "a number" if dtype.is_floating or dtype.is_complex else "an integer"
+    low, high = (0, 1) if dtype.is_bool else (dtype.min, dtype.max)
+    is_whole = dtype.is_floating or number == int(number)
+    if not is_whole or not low <= number <= high:
+        kind = "a number" if dtype.is_floating else "an integer"
         raise FeatureError(
             f"{argument} must be a value that the feature's dtype can hold; {path!r} is "
             f"{describe(value)}, {argument} is {number}. Write {kind} from {low} to {high}."
         )
-    held: np.generic = element[()]
-    return held
+    element: np.generic = dtype.as_numpy_dtype(number)
+    return element
 
 
 def describe(value: Value) -> str:

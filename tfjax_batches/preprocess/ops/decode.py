@@ -8,19 +8,22 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from tfjax_batches.errors import ConfigError, FeatureError, nearest_hint
-from tfjax_batches.features.paths import flatten
 from tfjax_batches.features.rows import Example, map_rows
 from tfjax_batches.preprocess.argument_checks import (
     MAX_SIZE,
+    check_choice,
     check_integer,
     check_range,
     check_size,
 )
-from tfjax_batches.preprocess.ops.batch_features import Batch, describe, map_feature
+from tfjax_batches.preprocess.ops.batch_features import (
+    Batch,
+    check_feature,
+    get_feature,
+    map_feature,
+)
 from tfjax_batches.preprocess.ops.table import op
 from tfjax_batches.preprocess.transforms import MapBatches
-from tfjax_batches.text.numbers import is_integer
 
 WindowOf = Callable[[tf.Tensor, Example], tf.Tensor]
 """(size of an image: int32[2], example) → top, left, height, width of its window: int32[4]."""
@@ -30,20 +33,14 @@ WindowOf = Callable[[tf.Tensor, Example], tf.Tensor]
 def decode(key: str = "image", channels: int = 3) -> MapBatches:
     """Decode whole images: JPEG, PNG, GIF or BMP, as the bytes of each say.
 
-    string[n] → uint8[n, (h), (w), channels], ragged, since images may differ in size; `resize` or
-    a crop brings them to one. Readers decode images without this op. It is for bytes that other
-    ops see first, and for string features that hold images.
+    string[n] → uint8[n, (h), (w), channels], ragged. Readers decode images without this op. It is
+    for bytes that other ops see first, and for string features that hold images.
 
     Args:
         key: Path of the feature.
         channels: 3 (RGB); 1 (grey), if no image is a JPEG in CMYK; or 4 (RGBA), if all are PNG.
-
-    Raises:
-        ConfigError: `channels` is not 1, 3 or 4, or `key` is not a path.
-        FeatureError: The feature is missing, or not one string an example.
     """
-    if not is_integer(channels) or channels not in (1, 3, 4):
-        raise ConfigError(f"channels must be 1, 3 or 4; got {channels!r}. Write channels=3.")
+    check_choice("channels", channels, (3, 1, 4))
 
     def fn(encoded: tf.Tensor) -> tf.RaggedTensor:
         return map_rows(
@@ -74,10 +71,6 @@ def decode_random_crop(
         area: Smallest and largest share of the image that a window covers.
         ratio: Smallest and largest width / height of a window.
         key: Path of the feature.
-
-    Raises:
-        ConfigError: `size`, `area`, `ratio` or `key` is not what it must be.
-        FeatureError: The feature is missing, or not one string an example.
     """
     sides = check_size(size)
     areas = check_range("area", area, most=1.0)
@@ -116,55 +109,40 @@ def decode_central_crop(
         resize: Shorter side of the image that `size` is cut from, not shorter than `size`. None:
             the largest window of that shape.
         key: Path of the feature.
-
-    Raises:
-        ConfigError: `size`, `resize` or `key` is not what it must be.
-        FeatureError: The feature is missing, or not one string an example.
     """
-    height, width = check_size(size)
-    longer = max(height, width)
-    shorter_side = None if resize is None else check_integer("resize", resize, longer, MAX_SIZE)
+    size = check_size(size)
+    if resize is not None:
+        check_integer("resize", resize, max(size), MAX_SIZE)
 
     def window_of(image_size: tf.Tensor, row: Example) -> tf.Tensor:
-        sides = tf.cast(image_size, tf.float32)
-        if shorter_side is None:
-            scale = tf.reduce_min(sides / [float(height), float(width)])
-        else:
-            scale = tf.reduce_min(sides) / shorter_side
-        extent = tf.cast(tf.round(scale * [float(height), float(width)]), tf.int32)
+        sides, wanted = tf.cast(image_size, tf.float32), tf.constant(size, tf.float32)
+        scale = tf.reduce_min(sides / (wanted if resize is None else float(resize)))
+        extent = tf.cast(tf.round(scale * wanted), tf.int32)
         extent = tf.clip_by_value(extent, 1, image_size)
         return tf.concat([(image_size - extent) // 2, extent], 0)
 
     def fn(encoded: tf.Tensor) -> tf.Tensor:
-        return _decode_windows({"encoded": encoded}, window_of, (height, width))
+        return _decode_windows({"encoded": encoded}, window_of, size)
 
     return map_feature(fn, key, get=_get_encoded, encoded=True)
 
 
 def _get_encoded(batch: Batch, path: str) -> tf.Tensor:
-    features = flatten(batch)
-    if path not in features:
-        raise FeatureError(
-            f"An op that decodes a feature needs it under its stored path; there is none at "
-            f"{path!r}. Put the op in front of the one that renames or drops it. "
-            f"{nearest_hint(path, features)}"
-        )
-    encoded = features[path]
-    if encoded.dtype != tf.string or encoded.shape.rank != 1:
-        raise FeatureError(
-            f"Encoded images must be one string each; {path!r} is {describe(encoded)}. Leave out "
-            "the op in front that decodes it, or use resize or a crop instead of this op."
-        )
+    """Return stored images, string[n]."""
+    encoded = get_feature(batch, path)
+    is_encoded = encoded.dtype == tf.string and encoded.shape.rank == 1
+    fix = "Leave out the op in front that decodes it, or use resize or a crop instead of this op."
+    check_feature(is_encoded, "Encoded images must be one string each", path, encoded, fix)
     return encoded
 
 
 def _decode_windows(rows: Example, window_of: WindowOf, size: tuple[int, int]) -> tf.Tensor:
-    """Return uint8[n, height, width, 3]: a window of each image, resized.
+    """Return a window of each image, uint8[n, *size, 3].
 
     Args:
         rows: The images as "encoded", and what `window_of` needs.
         window_of: Chooses the window.
-        size: Height and width of the result.
+        size: Height and width that windows are resized to.
     """
 
     def resized(image: tf.Tensor) -> tf.Tensor:

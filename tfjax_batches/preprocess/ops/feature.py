@@ -3,7 +3,6 @@
 
 from typing import Any
 
-from tfjax_batches.errors import ConfigError, FeatureError
 from tfjax_batches.features.paths import choose_paths, flatten
 from tfjax_batches.preprocess.argument_checks import check_path, check_paths
 from tfjax_batches.preprocess.ops.batch_features import (
@@ -23,17 +22,11 @@ def keep(*paths: str) -> MapBatches:
 
     Args:
         *paths: Paths of the features that stay, at least one.
-
-    Raises:
-        ConfigError: There is no path, or one is not a path.
-        FeatureError: The batch has no feature at a path.
     """
-    _check_names(paths)
-
-    def fn(batch: Batch) -> dict[str, Any]:
-        return without_features(batch, set(flatten(batch)) - _find(batch, paths))
-
-    return MapBatches(fn)
+    check_paths("paths", paths, least=1)
+    return MapBatches(
+        lambda batch: without_features(batch, set(flatten(batch)) - _find(batch, paths))
+    )
 
 
 @op
@@ -42,23 +35,9 @@ def drop(*paths: str) -> MapBatches:
 
     Args:
         *paths: Paths of the features that go, at least one.
-
-    Raises:
-        ConfigError: There is no path, or one is not a path.
-        FeatureError: The batch has no feature at a path, or none is left.
     """
-    _check_names(paths)
-
-    def fn(batch: Batch) -> dict[str, Any]:
-        rest = without_features(batch, _find(batch, paths))
-        if not rest:
-            raise FeatureError(
-                f"A batch must have a feature; {', '.join(map(repr, paths))} are all there are. "
-                "Drop fewer features."
-            )
-        return rest
-
-    return MapBatches(fn)
+    check_paths("paths", paths, least=1)
+    return MapBatches(lambda batch: without_features(batch, _find(batch, paths)))
 
 
 @op
@@ -68,10 +47,6 @@ def rename(old: str, new: str) -> MapBatches:
     Args:
         old: The feature's path.
         new: A path at which there is no feature.
-
-    Raises:
-        ConfigError: `old` or `new` is not a path.
-        FeatureError: There is no feature at `old`, or there is one at `new`.
     """
     check_path("old", old)
     check_path("new", new)
@@ -83,11 +58,6 @@ def rename(old: str, new: str) -> MapBatches:
         return with_feature(rest, new, value)
 
     return MapBatches(fn)
-
-
-def _check_names(paths: tuple[str, ...]) -> None:
-    if not check_paths("paths", paths):
-        raise ConfigError("paths must name a feature; got (). Write 'image', 'label'.")
 
 
 def _find(batch: Batch, names: tuple[str, ...]) -> set[str]:

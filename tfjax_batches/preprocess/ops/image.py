@@ -10,19 +10,18 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfjax_batches.errors import ConfigError, FeatureError
-from tfjax_batches.features.rows import Example, map_rows
+from tfjax_batches.features.rows import Example, Value, map_rows
 from tfjax_batches.preprocess.argument_checks import (
     MAX_SIZE,
+    check_choice,
     check_flag,
     check_integer,
     check_number,
     check_size,
 )
 from tfjax_batches.preprocess.ops.batch_features import (
-    Value,
     as_element,
-    describe,
+    check_feature,
     get_images,
     get_images_of_any_size,
     map_feature,
@@ -31,7 +30,7 @@ from tfjax_batches.preprocess.ops.table import op
 from tfjax_batches.preprocess.random_numbers import randint, uniform
 from tfjax_batches.preprocess.transforms import MapBatches
 
-RESIZE_METHODS = ("area", "bicubic", "bilinear", "gaussian", "lanczos3", "lanczos5", "nearest")
+RESIZE_METHODS = ("bilinear", "area", "bicubic", "gaussian", "lanczos3", "lanczos5", "nearest")
 
 
 @op
@@ -51,19 +50,14 @@ def resize(
         method: Value of one of `tf.image.ResizeMethod`, such as "bilinear".
         antialias: Whether to smooth when making images smaller, as Pillow does; costs more.
         key: Path of the images.
-
-    Raises:
-        ConfigError: `size`, `method`, `antialias` or `key` is not what it must be.
-        FeatureError: The feature is missing or not images.
     """
     sides = check_size(size)
-    if method not in RESIZE_METHODS:
-        raise ConfigError(f"method must be one of {RESIZE_METHODS}; got {method!r}. Leave it out.")
+    check_choice("method", method, RESIZE_METHODS)
     check_flag("antialias", antialias)
 
     def resized(images: tf.Tensor, row: Example) -> tf.Tensor:
         values = tf.image.resize(images, sides, method, antialias=antialias)
-        if images.dtype.is_integer and values.dtype != images.dtype:
+        if images.dtype.is_integer:
             values = tf.round(values)
         return tf.saturate_cast(values, images.dtype)
 
@@ -81,10 +75,6 @@ def central_crop(size: int | tuple[int, int], key: str = "image") -> MapBatches:
     Args:
         size: Side in pixels, or (height, width).
         key: Path of the images.
-
-    Raises:
-        ConfigError: `size` is not made of sides in pixels, or `key` is not a path.
-        FeatureError: The feature is missing, not images, or too small.
     """
     height, width = check_size(size)
 
@@ -101,16 +91,11 @@ def central_crop(size: int | tuple[int, int], key: str = "image") -> MapBatches:
 def pad_crop(size: int | tuple[int, int], key: str = "image") -> MapBatches:
     """Bring images to a size without scaling: cut the middle out, or put zeros around, or both.
 
-    [n, h, w, c], dense or ragged → [n, height, width, c]. As
-    `tf.image.resize_with_crop_or_pad`.
+    [n, h, w, c], dense or ragged → [n, height, width, c]. As `tf.image.resize_with_crop_or_pad`.
 
     Args:
         size: Side in pixels, or (height, width).
         key: Path of the images.
-
-    Raises:
-        ConfigError: `size` is not made of sides in pixels, or `key` is not a path.
-        FeatureError: The feature is missing or not images.
     """
     height, width = check_size(size)
 
@@ -132,10 +117,6 @@ def random_crop(size: int | tuple[int, int], padding: int = 0, key: str = "image
         size: Side in pixels, or (height, width).
         padding: Zeros on each of the four sides, in pixels.
         key: Path of the images.
-
-    Raises:
-        ConfigError: `size` or `padding` is not made of pixels, or `key` is not a path.
-        FeatureError: The feature is missing, not images, or too small.
     """
     height, width = check_size(size)
     check_integer("padding", padding, 0, MAX_SIZE)
@@ -165,10 +146,6 @@ def flip_lr(key: str = "image") -> MapBatches:
 
     Args:
         key: Path of the images.
-
-    Raises:
-        ConfigError: `key` is not a path.
-        FeatureError: The feature is missing, or not images of one size.
     """
 
     def fn(images: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
@@ -194,10 +171,6 @@ def cutout(size: int, fill: float = 0.0, key: str = "image") -> MapBatches:
         size: Side of the square in pixels.
         fill: Value of the blank pixels; the images' dtype must be able to hold it.
         key: Path of the images.
-
-    Raises:
-        ConfigError: `size` is not a side in pixels, `fill` not a number, or `key` not a path.
-        FeatureError: The feature is missing, not images of one size, or cannot hold `fill`.
     """
     check_integer("size", size, 1, MAX_SIZE)
     check_number("fill", fill)
@@ -234,19 +207,14 @@ def _mirror(images: tf.Tensor) -> tf.Tensor:
 def _check_at_least(
     images: tf.Tensor, path: str, height: int, width: int, padding: int = 0
 ) -> None:
-    """Raise FeatureError for images that are smaller than a window.
-
-    If the size of an image is known only when it is read, the graph raises.
-    """
+    """Raise for images smaller than a window; the graph does where sizes are not known yet."""
     rule = f"Images must be at least as large as the {height} × {width} cut out of them"
     fix = "Put resize in front, or use pad_crop."
-    known = images.shape[-3:-1].as_list()
-    if any(
-        side is not None and side + 2 * padding < least
-        for side, least in zip(known, (height, width), strict=True)
-    ):
-        raise FeatureError(f"{rule}; {path!r} is {describe(images)}. {fix}")
-    if None in known:
+    sides = images.shape[-3:-1]
+    if sides.is_fully_defined():
+        fits = sides[0] + 2 * padding >= height and sides[1] + 2 * padding >= width
+        check_feature(fits, rule, path, images, fix)
+    else:
         tf.debugging.assert_greater_equal(
             tf.shape(images)[-3:-1] + 2 * padding,
             [height, width],

@@ -5,12 +5,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfjax_batches.errors import ConfigError, FeatureError
+from tfjax_batches.features.rows import Value
 from tfjax_batches.preprocess.argument_checks import check_integer, check_number, check_path
 from tfjax_batches.preprocess.ops.batch_features import (
     Batch,
-    Value,
-    describe,
+    check_feature,
     get_feature,
     map_feature,
     with_feature,
@@ -30,19 +29,13 @@ def one_hot(num_classes: int, key: str = "label") -> MapBatches:
     Args:
         num_classes: Length of the vectors, at least 1.
         key: Path of the labels.
-
-    Raises:
-        ConfigError: `num_classes` is not such an integer, or `key` is not a path.
-        FeatureError: The feature is missing, is not integers, or is ragged.
     """
     check_integer("num_classes", num_classes, 1)
 
     def fn(labels: Value) -> tf.Tensor:
-        if isinstance(labels, tf.RaggedTensor) or not labels.dtype.is_integer:
-            raise FeatureError(
-                f"Labels must be integers [n, ...]; {key!r} is {describe(labels)}. "
-                "Name the labels with key."
-            )
+        are_labels = isinstance(labels, tf.Tensor) and labels.dtype.is_integer
+        fix = "Name the labels with key."
+        check_feature(are_labels, "Labels must be integers [n, ...]", key, labels, fix)
         labels = tf.cast(labels, tf.int64)
         tf.debugging.assert_equal(
             tf.reduce_all((labels >= -1) & (labels < num_classes)),
@@ -69,29 +62,18 @@ def mixup(alpha: float, key: str = "image", label: str = "label") -> MapBatches:
         alpha: Of the distribution, above 0. Near 0: hardly mixed; 1: all shares equally likely.
         key: Path of the images.
         label: Path of the labels, as vectors (see `one_hot`).
-
-    Raises:
-        ConfigError: `alpha` is not above 0, or `key` and `label` are not two paths.
-        FeatureError: A feature is missing, is not floats, or is ragged.
     """
     check_number("alpha", alpha, above=0)
     check_path("key", key)
     check_path("label", label)
-    if key == label:
-        raise ConfigError(
-            f"key and label must be two features; got {key!r} for both. "
-            "Write key='image', label='label'."
-        )
 
     def fn(batch: Batch, seeds: tf.Tensor) -> dict[str, Any]:
         share = _keep_from_padding(beta(seeds, alpha), seeds)
         for path, maker in ((key, "value_range or normalize"), (label, "one_hot")):
             value = get_feature(batch, path)
-            if isinstance(value, tf.RaggedTensor) or not value.dtype.is_floating:
-                raise FeatureError(
-                    f"Features to mix must be floats [n, ...]; {path!r} is {describe(value)}. "
-                    f"Put {maker} in front."
-                )
+            are_floats = isinstance(value, tf.Tensor) and value.dtype.is_floating
+            rule, fix = "Features to mix must be floats [n, ...]", f"Put {maker} in front."
+            check_feature(are_floats, rule, path, value, fix)
             batch = with_feature(batch, path, _mix_pairs(value, share))
         return dict(batch)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfjax_batches.errors import FeatureError
+from tfjax_batches.features.rows import Value
 from tfjax_batches.preprocess.argument_checks import (
     check_flag,
     check_integer,
@@ -14,11 +14,9 @@ from tfjax_batches.preprocess.argument_checks import (
 )
 from tfjax_batches.preprocess.ops.batch_features import (
     Batch,
-    Value,
     as_element,
+    check_feature,
     check_free,
-    check_numeric,
-    describe,
     get_feature,
     map_feature,
     with_feature,
@@ -43,10 +41,6 @@ def byte_tokens(key: str = "text", to: str = "tokens", eos: bool = True) -> MapB
         key: Path of the texts, which are left out of the result.
         to: Path of the tokens; no feature except the texts may be there.
         eos: Whether to put a 1 after each text.
-
-    Raises:
-        ConfigError: `key` or `to` is not a path, or `eos` is not a bool.
-        FeatureError: The texts are missing or not one string an example, or `to` is taken.
     """
     check_path("key", key)
     check_path("to", to)
@@ -54,11 +48,9 @@ def byte_tokens(key: str = "text", to: str = "tokens", eos: bool = True) -> MapB
 
     def fn(batch: Batch) -> dict[str, Any]:
         texts = get_feature(batch, key)
-        if texts.dtype != tf.string or texts.shape.rank != 1:
-            raise FeatureError(
-                f"Texts must be one string an example; {key!r} is {describe(texts)}. "
-                "Name the texts with key."
-            )
+        are_texts = texts.dtype == tf.string and texts.shape.rank == 1
+        fix = "Name the texts with key."
+        check_feature(are_texts, "Texts must be one string an example", key, texts, fix)
         joined = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
         tokens = tf.RaggedTensor.from_row_lengths(
             tf.cast(joined, tf.int32) + _BYTE_OFFSET, tf.cast(tf.strings.length(texts), tf.int64)
@@ -81,10 +73,6 @@ def truncate(length: int, key: str = "tokens") -> MapBatches:
     Args:
         length: Largest number of elements, at least 1.
         key: Path of the feature.
-
-    Raises:
-        ConfigError: `length` is not such an integer, or `key` is not a path.
-        FeatureError: The feature is missing or not sequences.
     """
     check_integer("length", length, 1)
     return map_feature(lambda value: value[:, :length], key, get=_get_sequences)
@@ -100,24 +88,17 @@ def pad(length: int, value: float = 0, key: str = "tokens") -> MapBatches:
         length: Elements of each sequence, at least 1.
         value: What fills the end; the feature's dtype must be able to hold it.
         key: Path of the feature.
-
-    Raises:
-        ConfigError: `length` or `value` is not such a number, or `key` is not a path.
-        FeatureError: The feature is missing, not sequences of numbers, has another dim that
-            varies, or cannot hold `value`.
     """
     check_integer("length", length, 1)
     check_number("value", value)
 
     def fn(values: Value) -> tf.Tensor:
-        check_numeric(key, values)
+        sizes = values.shape[2:]
+        fits = values.dtype != tf.string and sizes.is_fully_defined()
+        rule = "Only numbers can be padded, in the first dim of an example"
+        fix = "Put byte_tokens in front of texts; leave others on the host with keep_on_host."
+        check_feature(fits, rule, key, values, fix)
         element = as_element("value", value, key, values)
-        sizes = values.shape[2:].as_list()
-        if None in sizes:
-            raise FeatureError(
-                f"Only the first dim of an example may vary; {key!r} is {describe(values)}. "
-                "Leave it on the host with keep_on_host, or leave it out."
-            )
         if not isinstance(values, tf.RaggedTensor):
             values = tf.RaggedTensor.from_tensor(values)
         return values.to_tensor(
@@ -140,11 +121,6 @@ def tokens_shift(key: str = "tokens", bos: int = 0, pad: int = 0) -> MapBatches:
         key: Path of the tokens.
         bos: Token that the inputs begin with; the tokens' dtype must be able to hold it.
         pad: Token that fills short texts; the tokens' dtype must be able to hold it.
-
-    Raises:
-        ConfigError: `key` is not a path, or `bos` or `pad` is not an integer of at least 0.
-        FeatureError: The feature is missing, not integers [n, l], cannot hold `bos` or `pad`, or
-            one of the three names is taken.
     """
     check_path("key", key)
     check_integer("bos", bos, 0)
@@ -153,22 +129,20 @@ def tokens_shift(key: str = "tokens", bos: int = 0, pad: int = 0) -> MapBatches:
 
     def fn(batch: Batch) -> dict[str, Any]:
         tokens = get_feature(batch, key)
-        is_ragged = isinstance(tokens, tf.RaggedTensor)
-        if is_ragged or tokens.shape.rank != 2 or not tokens.dtype.is_integer:
-            fix = "Put pad in front." if is_ragged else "Name the tokens with key."
-            raise FeatureError(
-                f"Tokens must be integers [n, l]; {key!r} is {describe(tokens)}. {fix}"
-            )
+        is_matrix = isinstance(tokens, tf.Tensor) and tokens.shape.rank == 2
+        are_tokens = is_matrix and tokens.dtype.is_integer
+        fix = "Put pad in front, or name the tokens with key."
+        check_feature(are_tokens, "Tokens must be integers [n, l]", key, tokens, fix)
         first = as_element("bos", bos, key, tokens)
         filler = as_element("pad", pad, key, tokens)
         shifted = tf.pad(tokens[:, :-1], [[0, 0], [1, 0]], constant_values=first)
-        made = {
+        new = {
             "inputs": tf.ensure_shape(shifted, tokens.shape),
             "targets": tokens,
             "weights": tf.cast(tokens != filler, tf.float32),
         }
         result = without_features(batch, {key})
-        for name, value in made.items():
+        for name, value in new.items():
             path = f"{above}/{name}".lstrip("/")
             check_free(result, path)
             result = with_feature(result, path, value)
@@ -179,9 +153,6 @@ def tokens_shift(key: str = "tokens", bos: int = 0, pad: int = 0) -> MapBatches:
 
 def _get_sequences(batch: Batch, path: str) -> Value:
     value = get_feature(batch, path)
-    if value.shape.rank < 2:
-        raise FeatureError(
-            f"Sequences must be [n, l, ...]; {path!r} is {describe(value)}. "
-            "Put byte_tokens in front of texts, or name another feature with key."
-        )
+    fix = "Put byte_tokens in front of texts, or name another feature with key."
+    check_feature(value.shape.rank >= 2, "Sequences must be [n, l, ...]", path, value, fix)
     return value

@@ -7,10 +7,11 @@ Where the device can do the same, let it: these ops turn one byte into four, whi
 import numpy as np
 import tensorflow as tf
 
-from tfjax_batches.errors import ConfigError, FeatureError
-from tfjax_batches.preprocess.argument_checks import check_number, check_numbers
+from tfjax_batches.errors import FeatureError
+from tfjax_batches.features.rows import Value
+from tfjax_batches.preprocess.argument_checks import check_choice, check_number, check_numbers
 from tfjax_batches.preprocess.ops.batch_features import (
-    Value,
+    check_feature,
     describe,
     get_images_of_any_size,
     get_numbers,
@@ -23,20 +24,8 @@ from tfjax_batches.preprocess.transforms import MapBatches
 _GREATEST = {tf.uint8: 255.0, tf.uint16: 65535.0, tf.int32: 255.0, tf.int64: 255.0}
 """Greatest value of images by dtype. TFDS has 16-bit PNGs, and 8-bit values as integers."""
 
-_CAST_DTYPES = (
-    "bfloat16",
-    "bool",
-    "float16",
-    "float32",
-    "float64",
-    "int16",
-    "int32",
-    "int64",
-    "int8",
-    "uint16",
-    "uint32",
-    "uint8",
-)
+_FLOATS = ("float32", "float64", "float16", "bfloat16")
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 
 
 @op
@@ -50,20 +39,13 @@ def value_range(lo: float, hi: float, key: str = "image") -> MapBatches:
         lo: What 0 becomes.
         hi: What the greatest value becomes.
         key: Path of the feature.
-
-    Raises:
-        ConfigError: `lo` or `hi` is not a finite number, or `key` is not a path.
-        FeatureError: The feature is missing or has another dtype.
     """
     low, high = check_number("lo", lo), check_number("hi", hi)
 
     def fn(value: Value) -> Value:
-        if value.dtype not in _GREATEST:
-            known = ", ".join(dtype.name for dtype in _GREATEST)
-            raise FeatureError(
-                f"The feature must be {known}; {key!r} is {describe(value)}. "
-                "Put value_range in front of the op that changes the dtype."
-            )
+        rule = f"The feature must be {', '.join(dtype.name for dtype in _GREATEST)}"
+        fix = "Put value_range in front of the op that changes the dtype."
+        check_feature(value.dtype in _GREATEST, rule, key, value, fix)
         scale = (high - low) / _GREATEST[value.dtype]
         return map_values(value, lambda flat: tf.cast(flat, tf.float32) * scale + low)
 
@@ -91,17 +73,9 @@ def normalize(
         key: Path of the images.
         scale: What images are divided by first, above 0. None: 1; integer images for which `mean`
             and `std` are all at most 1 need it, since these are then of images of 0 … 1.
-
-    Raises:
-        ConfigError: `mean` or `std` is not made of numbers, `std` or `scale` is not above 0, or
-            `key` is not a path.
-        FeatureError: The feature is missing, is not images of as many channels, or `scale` is
-            needed and not given.
     """
-    means, stds = check_numbers("mean", mean), check_numbers("std", std)
+    means, stds = check_numbers("mean", mean), check_numbers("std", std, above=0)
     unit = 1.0 if scale is None else check_number("scale", scale, above=0)
-    if min(stds) <= 0:
-        raise ConfigError(f"std must be above 0; got {std!r}. Write the deviation of the data.")
 
     def fn(images: Value) -> Value:
         channels = images.shape[3]
@@ -137,27 +111,19 @@ def cast(dtype: str, key: str = "image") -> MapBatches:
     Args:
         dtype: Name of the new dtype, such as `float32`.
         key: Path of the feature.
-
-    Raises:
-        ConfigError: `dtype` is not the name of a dtype of numbers, or `key` is not a path.
-        FeatureError: The feature is missing or holds strings.
     """
-    if dtype not in _CAST_DTYPES:
-        raise ConfigError(
-            f"dtype must be one of {', '.join(_CAST_DTYPES)}; got {dtype!r}. Write 'float32'."
-        )
+    check_choice("dtype", dtype, (*_FLOATS, *_INTEGERS, "bool"))
     new = tf.as_dtype(dtype)
 
     def convert(flat: tf.Tensor) -> tf.Tensor:
         if flat.dtype.is_floating and new.is_integer:
             return _round_to(new, flat)
         converted = tf.cast(flat, new)
-        if flat.dtype.is_integer and new.is_integer and not _holds(new, flat.dtype):
-            same = tf.reduce_all(
-                (tf.cast(converted, flat.dtype) == flat) & ((converted < 0) == (flat < 0))
-            )
+        are_integers = flat.dtype.is_integer and new.is_integer
+        if are_integers and (flat.dtype.min < new.min or new.max < flat.dtype.max):
+            is_same = (tf.cast(converted, flat.dtype) == flat) & ((converted < 0) == (flat < 0))
             tf.debugging.assert_equal(
-                same,
+                tf.reduce_all(is_same),
                 True,
                 f"{dtype} cannot hold some integers of {key!r}. Cast to a wider dtype.",
             )
@@ -174,10 +140,6 @@ def _round_to(new: tf.DType, floats: tf.Tensor) -> tf.Tensor:
         low, high = np.array([new.min, new.max]).astype(floats.dtype.as_numpy_dtype)
     clipped = tf.where(rounded >= high, tf.constant(new.max, new), tf.saturate_cast(rounded, new))
     return tf.where(rounded <= low, tf.constant(new.min, new), clipped)
-
-
-def _holds(wide: tf.DType, narrow: tf.DType) -> bool:
-    return bool(wide.min <= narrow.min and narrow.max <= wide.max)
 
 
 def _repeat(numbers: tuple[float, ...], count: int) -> tuple[float, ...]:
