@@ -81,7 +81,7 @@ def build(folder: str, transforms: Any = (), **fields: Any) -> tjb.BatchLoader:
 
 def flat(batch: Mapping[str, Any], above: str = "") -> dict[str, np.ndarray]:
     """Return a nested batch by path."""
-    found = {}
+    found: dict[str, np.ndarray] = {}
     for name, value in batch.items():
         path = f"{above}{name}"
         found |= flat(value, f"{path}/") if isinstance(value, Mapping) else {path: value}

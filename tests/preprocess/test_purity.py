@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfjax_batches.preprocess.purity import digest_graph, stateful_ops
 
 
-def traced(function: Callable[[Any], Any]) -> Any:
+def traced(function: Callable[..., Any]) -> Any:
     return tf.function(function).get_concrete_function(tf.TensorSpec([], tf.int64))
 
 
@@ -53,22 +53,18 @@ def test_digest_tells_constants_and_captured_tensors_apart() -> None:
     assert digest_graph(traced(lambda x: x - 1)) != digest_graph(traced(lambda x: 1 - x))
 
 
-@tf.function
 def is_below(value: tf.Tensor, limit: tf.Tensor) -> tf.Tensor:
     return value < limit
 
 
-@tf.function
 def is_above(limit: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
     return value < limit
 
 
-@tf.function
 def ends(value: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return value - 1, value + 1
 
 
-@tf.function
 def swapped_ends(value: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     low, high = value - 1, value + 1
     return high, low
@@ -76,10 +72,12 @@ def swapped_ends(value: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 def test_digest_tells_the_order_of_arguments_and_results_apart() -> None:
     limit = np.int64(500)
-    of_arguments = [digest_graph(traced(lambda x, f=f: f(x, limit))) for f in (is_below, is_above)]
+    below, above = tf.function(is_below), tf.function(is_above)
+    of_arguments = [digest_graph(traced(lambda x, f=f: f(x, limit))) for f in (below, above)]
     assert of_arguments[0] != of_arguments[1]
-    assert digest_graph(traced(lambda x: ends(x)[0])) != digest_graph(traced(lambda x: ends(x)[1]))
-    of_results = [digest_graph(traced(lambda x, f=f: f(x)[0])) for f in (ends, swapped_ends)]
+    both, swapped = tf.function(ends), tf.function(swapped_ends)
+    assert digest_graph(traced(lambda x: both(x)[0])) != digest_graph(traced(lambda x: both(x)[1]))
+    of_results = [digest_graph(traced(lambda x, f=f: f(x)[0])) for f in (both, swapped)]
     assert of_results[0] != of_results[1]
     assert digest_graph(traced(lambda x: (x - 1, x + 1)[0])) != digest_graph(
         traced(lambda x: (x - 1, x + 1)[1])

@@ -153,7 +153,7 @@ def test_register_op_refuses_what_is_not_a_function() -> None:
 
 @pytest.mark.usefixtures("own_ops")
 def test_build_transforms_an_op_that_returns_no_transform_is_named() -> None:
-    register_op(lambda: {}, name="wrong")
+    register_op(lambda: {}, name="wrong")  # type: ignore[arg-type, return-value]
     with pytest.raises(ConfigError, match=r"wrong returned \{\}(.|\n)*Change tests.*<lambda>"):
         build_transforms("wrong")
 
@@ -191,7 +191,7 @@ LITERALS = st.recursive(
 
 @settings(max_examples=2_000)
 @given(st.sampled_from(sorted(LIBRARY)), st.lists(LITERALS, max_size=4))
-def test_build_transforms_any_literals_are_answered(name: str, arguments: list) -> None:
+def test_build_transforms_any_literals_are_answered(name: str, arguments: list[Any]) -> None:
     ops = f"{name}({', '.join(map(repr, arguments))})"
     try:
         (transform,) = build_transforms(ops)

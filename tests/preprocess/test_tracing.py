@@ -288,19 +288,26 @@ def test_build_chain_ragged_results_are_ragged_up_to_their_last_unknown_size() -
     assert kept.specs == {"again": SPECS["words"], "upper": SPECS["words"]}
 
 
-def to_lists(values: np.ndarray) -> list:
+def to_lists(values: np.ndarray) -> list[Any]:
     """Return nested lists of ragged values, object arrays of arrays."""
     return [to_lists(value) if isinstance(value, np.ndarray) else value for value in values]
 
 
 @pytest.mark.parametrize("later", [[], [tjb.MapExamples(dict)]], ids=["alone", "map_examples"])
-def test_host_batches_int32_row_splits_change_nothing(things_folder: str, later: list) -> None:
+def test_host_batches_int32_row_splits_change_nothing(
+    things_folder: str, later: list[tjb.MapExamples]
+) -> None:
     """Where rows are padded, and where examples of nested sequences are mapped."""
 
     def to_int32(batch: Features) -> Features:
         return {"paths": batch["paths"].with_row_splits_dtype(tf.int32)}
 
-    fields = {"features": ("paths",), "global_batch_size": 8, "shuffle": "none", "num_epochs": 1}
+    fields: dict[str, Any] = {
+        "features": ("paths",),
+        "global_batch_size": 8,
+        "shuffle": "none",
+        "num_epochs": 1,
+    }
     plain, changed = (
         tjb.build(
             things_folder,

@@ -22,7 +22,6 @@ def run(ops: str, batch: Any, seeds: np.ndarray | None = None) -> Any:
     seeds = make_seeds(count) if seeds is None else seeds
     transforms = build_transforms(ops)
 
-    @tf.function(autograph=False)
     def apply(batch: Any, seeds: tf.Tensor) -> Any:
         for transform in transforms:
             batch = transform.fn(batch, seeds) if transform.random else transform.fn(batch)
@@ -30,7 +29,7 @@ def run(ops: str, batch: Any, seeds: np.ndarray | None = None) -> Any:
 
     return tf.nest.map_structure(
         lambda x: x if isinstance(x, tf.RaggedTensor) else x.numpy(),
-        apply(tensors, tf.constant(seeds)),
+        tf.function(apply, autograph=False)(tensors, tf.constant(seeds)),
     )
 
 
@@ -54,4 +53,5 @@ def uniform_of(seeds: np.ndarray, count: int) -> np.ndarray:
         value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     value ^= value >> np.uint64(31)
-    return (value >> np.uint64(40)).astype(np.float32) * np.float32(2**-24)
+    numbers: np.ndarray = (value >> np.uint64(40)).astype(np.float32) * np.float32(2**-24)
+    return numbers

@@ -2,6 +2,7 @@
 """Stored images become the windows that NumPy cuts out of them."""
 
 import io
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -26,14 +27,16 @@ def encode(image: Image.Image, kind: str) -> bytes:
 
 
 def pixels(encoded: bytes) -> np.ndarray:
-    return tf.io.decode_image(encoded, 3, expand_animations=False).numpy()
+    image: np.ndarray = tf.io.decode_image(encoded, 3, expand_animations=False).numpy()
+    return image
 
 
 def window_pixels(encoded: bytes, top: int, left: int, height: int, width: int) -> np.ndarray:
     if tf.io.is_jpeg(encoded):
         # Not cut out of the whole: along its edges libjpeg smooths colours otherwise.
         window = [top, left, height, width]
-        cut = tf.image.decode_and_crop_jpeg(encoded, window, channels=3).numpy().astype(int)
+        stored = tf.image.decode_and_crop_jpeg(encoded, window, channels=3)
+        cut: np.ndarray = stored.numpy().astype(int)
         assert np.abs(cut - pixels(encoded)[top : top + height, left : left + width]).mean() < 1
         return cut
     return pixels(encoded)[top : top + height, left : left + width]
@@ -49,7 +52,9 @@ MIXED = [
 ]
 
 
-def window_of(size: tuple[int, int], seed: np.ndarray, area: tuple, ratio: tuple) -> list[int]:
+def window_of(
+    size: tuple[int, int], seed: np.ndarray, area: tuple[float, float], ratio: tuple[float, float]
+) -> list[int]:
     begin, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
         [*size, 3],
         [[[0.0, 0.0, 1.0, 1.0]]],
@@ -74,7 +79,8 @@ def resized(image: np.ndarray, height: int, width: int) -> np.ndarray:
     left, right, along = axis(image.shape[1], width)
     values = image.astype(np.float64)
     lines = values[top] + (values[bottom] - values[top]) * down[:, None, None]
-    return lines[:, left] + (lines[:, right] - lines[:, left]) * along[:, None]
+    result: np.ndarray = lines[:, left] + (lines[:, right] - lines[:, left]) * along[:, None]
+    return result
 
 
 def assert_rounded(result: np.ndarray, exact: np.ndarray) -> None:
@@ -113,7 +119,9 @@ def test_decode_random_crop_windows_have_area_and_ratio_and_differ() -> None:
         ("decode_central_crop((8, 16))", lambda h, w: (min(h, w / 2), min(2 * h, w))),
     ],
 )
-def test_decode_central_crop_is_the_middle(ops: str, part: object) -> None:
+def test_decode_central_crop_is_the_middle(
+    ops: str, part: Callable[[int, int], tuple[float, float]]
+) -> None:
     images = run(ops, {"image": MIXED})["image"]
     for image, stored in zip(images, MIXED, strict=True):
         whole = pixels(stored)

@@ -41,14 +41,14 @@ def cut_middle(image: np.ndarray, height: int, width: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("images", "several"), [(IMAGES, IMAGES), (RAGGED, SEVERAL)])
-def test_central_crop_is_the_middle(images: object, several: list) -> None:
+def test_central_crop_is_the_middle(images: object, several: np.ndarray | list[np.ndarray]) -> None:
     result = run("central_crop((6, 5))", {"image": images})["image"]
     for image, original in zip(result, several, strict=True):
         np.testing.assert_array_equal(image, cut_middle(original, 6, 5))
 
 
 @pytest.mark.parametrize(("images", "several"), [(IMAGES, IMAGES), (RAGGED, SEVERAL)])
-def test_pad_crop_puts_zeros_around(images: object, several: list) -> None:
+def test_pad_crop_puts_zeros_around(images: object, several: np.ndarray | list[np.ndarray]) -> None:
     result = run("pad_crop((16, 6))", {"image": images})["image"]
     for image, original in zip(result, several, strict=True):
         height, width = original.shape[:2]
@@ -59,7 +59,9 @@ def test_pad_crop_puts_zeros_around(images: object, several: list) -> None:
 
 
 @pytest.mark.parametrize(("images", "several"), [(IMAGES, IMAGES), (RAGGED, SEVERAL)])
-def test_random_crop_is_a_window_of_the_padded_image(images: object, several: list) -> None:
+def test_random_crop_is_a_window_of_the_padded_image(
+    images: object, several: np.ndarray | list[np.ndarray]
+) -> None:
     seeds = SEEDS[: len(several)]
     result = run("random_crop((6, 7), padding=2)", {"image": images}, seeds)["image"]
     numbers = uniform_of(seeds, 2)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Texts become tokens, and tokens what a language model is trained on."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -133,7 +135,7 @@ def test_token_ops_what_they_cannot_take_is_named(ops: str, tokens: object, text
         ("byte_tokens(to='a')", {"a": {"b": [1]}}, "'a' overlaps with 'a/b'"),
     ],
 )
-def test_token_ops_write_over_no_feature(ops: str, batch: dict, text: str) -> None:
+def test_token_ops_write_over_no_feature(ops: str, batch: dict[str, Any], text: str) -> None:
     batch = {"tokens": np.array([[5]]), "text": ["a"], **batch}
     with pytest.raises(FeatureError, match=text):
         run(ops, batch)

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values are mapped as NumPy maps them, and never wrap around."""
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 import tensorflow as tf
 
@@ -16,8 +19,8 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 @pytest.mark.parametrize(
     ("dtype", "greatest"), [(np.uint8, 255), (np.int64, 255), (np.uint16, 65535)]
 )
-def test_value_range_maps_ends_to_ends(dtype: type, greatest: int) -> None:
-    image = np.array([[0, greatest]], dtype)
+def test_value_range_maps_ends_to_ends(dtype: npt.DTypeLike, greatest: int) -> None:
+    image: np.ndarray = np.array([[0, greatest]], dtype)
     result = run("value_range(-1, 1)", {"image": image})["image"]
     assert result.dtype == np.float32
     np.testing.assert_allclose(result, [[-1, 1]], atol=1e-6)
@@ -71,7 +74,9 @@ def test_normalize_integers_with_mean_and_std_of_0_to_1_need_a_scale() -> None:
         (np.array([200], np.uint8), "int64", [200]),
     ],
 )
-def test_cast_keeps_what_the_dtype_can_hold(value: np.ndarray, dtype: str, expected: list) -> None:
+def test_cast_keeps_what_the_dtype_can_hold(
+    value: np.ndarray, dtype: str, expected: list[Any]
+) -> None:
     result = run(f"cast({dtype!r})", {"image": value})["image"]
     assert result.dtype == dtype
     assert result.tolist() == expected
