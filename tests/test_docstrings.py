@@ -85,10 +85,11 @@ def test_docstring_of_a_class_names_its_fields(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OPS)
-def test_docstring_of_an_op_names_parameters(name: str) -> None:
-    """What all return and raise stands once, in the docstring of the package of ops."""
+def test_docstring_of_an_op_names_parameters_and_errors(name: str) -> None:
+    """All of them return a transform, which none needs to say."""
     op = inspect.unwrap(OPS[name])
     assert not set(missing_parts(op)) - {"Returns"}
+    assert "Raises:" in (inspect.getdoc(op) or "")
 
 
 def complete(first: int, *rest: int) -> int:
