@@ -142,7 +142,7 @@ class BatchPlan:
         return epochs * per_epoch + min(places, per_epoch)
 
     def plan_rows(self, step: int, rows: Int64Array) -> StepPlan:
-        """Return what `rows` (int64[n], rising) hold at `step`; raise IndexError if it is none."""
+        """Return what `rows` (int64[n], rising) hold at a step, or raise IndexError."""
         return self.plan_steps(range(step, step + 1), rows)[0]
 
     def plan_steps(self, steps: range, rows: Int64Array) -> list[StepPlan]:
