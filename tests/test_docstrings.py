@@ -12,7 +12,7 @@ import pytest
 import tfjax_batches as tjb
 import tfjax_batches.preprocess.ops
 from tests.docstrings import missing_parts, missing_raises
-from tfjax_batches.preprocess.ops.table import OPS
+from tfjax_batches.preprocess.ops.op_table import OPS
 
 PASSED_ON = {
     "BatchIterator.__next__": {

@@ -22,7 +22,7 @@ from tfjax_batches.preprocess.ops.batch_features import (
     get_feature,
     map_feature,
 )
-from tfjax_batches.preprocess.ops.table import op
+from tfjax_batches.preprocess.ops.op_table import op
 from tfjax_batches.preprocess.transforms import MapBatches
 
 WindowOf = Callable[[tf.Tensor, Example], tf.Tensor]

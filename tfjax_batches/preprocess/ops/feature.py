@@ -12,7 +12,7 @@ from tfjax_batches.preprocess.ops.batch_features import (
     with_feature,
     without_features,
 )
-from tfjax_batches.preprocess.ops.table import op
+from tfjax_batches.preprocess.ops.op_table import op
 from tfjax_batches.preprocess.transforms import MapBatches
 
 

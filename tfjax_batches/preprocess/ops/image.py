@@ -26,7 +26,7 @@ from tfjax_batches.preprocess.ops.batch_features import (
     get_images_of_any_size,
     map_feature,
 )
-from tfjax_batches.preprocess.ops.table import op
+from tfjax_batches.preprocess.ops.op_table import op
 from tfjax_batches.preprocess.random_numbers import randint, uniform
 from tfjax_batches.preprocess.transforms import MapBatches
 

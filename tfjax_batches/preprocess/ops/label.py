@@ -15,7 +15,7 @@ from tfjax_batches.preprocess.ops.batch_features import (
     map_feature,
     with_feature,
 )
-from tfjax_batches.preprocess.ops.table import op
+from tfjax_batches.preprocess.ops.op_table import op
 from tfjax_batches.preprocess.random_numbers import beta
 from tfjax_batches.preprocess.transforms import MapBatches
 

@@ -18,7 +18,7 @@ from tfjax_batches.preprocess.ops.batch_features import (
     map_feature,
     map_values,
 )
-from tfjax_batches.preprocess.ops.table import op
+from tfjax_batches.preprocess.ops.op_table import op
 from tfjax_batches.preprocess.transforms import MapBatches
 
 _GREATEST = {tf.uint8: 255.0, tf.uint16: 65535.0, tf.int32: 255.0, tf.int64: 255.0}
