@@ -12,7 +12,7 @@ import pytest
 import tfjax_batches as tjb
 import tfjax_batches.preprocess.ops
 from tests.docstrings import missing_parts, missing_raises
-from tfjax_batches.preprocess.ops.table import OPS
+from tfjax_batches.preprocess.ops.op_table import OPS
 
 PASSED_ON = {
     "BatchIterator.__next__": {
@@ -85,10 +85,11 @@ def test_docstring_of_a_class_names_its_fields(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OPS)
-def test_docstring_of_an_op_names_parameters(name: str) -> None:
-    """What all return and raise stands once, in the docstring of the package of ops."""
+def test_docstring_of_an_op_names_parameters_and_errors(name: str) -> None:
+    """All of them return a transform, which none needs to say."""
     op = inspect.unwrap(OPS[name])
     assert not set(missing_parts(op)) - {"Returns"}
+    assert "Raises:" in (inspect.getdoc(op) or "")
 
 
 def complete(first: int, *rest: int) -> int:

@@ -186,3 +186,16 @@ def test_plan_without_a_whole_batch_is_refused(remainder: str, num_epochs: int |
     assert "3 examples" in message
     assert "global_batch_size=8" in message
     assert "use remainder='pad'" in message
+
+
+def test_names_of_policies_are_taken_for_their_members() -> None:
+    plan = BatchPlan(
+        num_examples=11,
+        global_batch_size=4,
+        shuffle="none",  # type: ignore[arg-type]
+        seed=0,
+        num_epochs=1,
+        remainder="drop",  # type: ignore[arg-type]
+    )
+    assert (plan.num_steps, plan.left_out_each_epoch) == (2, 3)
+    assert plan.plan_rows(1, np.arange(4)).examples.tolist() == [4, 5, 6, 7]

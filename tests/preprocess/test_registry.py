@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfjax_batches.errors import BatchesError, ConfigError
-from tfjax_batches.preprocess.ops.table import OPS
+from tfjax_batches.preprocess.ops.op_table import OPS
 from tfjax_batches.preprocess.registry import (
     build_transforms,
     describe_ops,

@@ -17,7 +17,7 @@ import numpy as np
 from tfjax_batches.errors import AgreementError, ConfigError, ReplicaMismatchError
 from tfjax_batches.features.paths import HOST
 from tfjax_batches.loading.agreement import gather
-from tfjax_batches.placing.shards import Span, span_of
+from tfjax_batches.placing.array_shards import Span, span_of
 
 _MISMATCHES_SHOWN = 5
 _Checksums = Mapping[str, str]  # device id → checksum of what it holds

@@ -12,8 +12,8 @@ from jax.sharding import NamedSharding
 from tfjax_batches.config.batch_config import BatchConfig, config_from
 from tfjax_batches.loading.accelerators import hide_accelerators_from_tensorflow
 from tfjax_batches.loading.agreement import check_agreement, run_in_turns, run_together
-from tfjax_batches.loading.facts import config_facts, data_facts
 from tfjax_batches.loading.loader import BatchLoader
+from tfjax_batches.loading.process_facts import config_facts, data_facts
 from tfjax_batches.loading.wiring import OpenRun, Placement, make_loader, open_run
 from tfjax_batches.pipeline.filter_scan import find_selection
 from tfjax_batches.placing.sharding import data_sharding

@@ -21,7 +21,7 @@ from tfjax_batches.placing.assemble import Assembler
 from tfjax_batches.placing.prefetcher import Prefetcher
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import BatchPlan, StepPlan
-from tfjax_batches.showing.run import describe_run
+from tfjax_batches.showing.run_description import describe_run
 from tfjax_batches.text.description import Description
 
 

@@ -11,7 +11,7 @@ from jax.sharding import AbstractMesh, NamedSharding
 
 from tfjax_batches.errors import FeatureError, LayoutError
 from tfjax_batches.features.paths import ID
-from tfjax_batches.placing.shards import Span, span_of
+from tfjax_batches.placing.array_shards import Span, span_of
 from tfjax_batches.planning.order import Int64Array
 
 if TYPE_CHECKING:  # placing loads no TensorFlow

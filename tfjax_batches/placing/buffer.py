@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import jax
 
 from tfjax_batches.errors import IteratorClosedError
-from tfjax_batches.placing.shards import local_bytes
+from tfjax_batches.placing.array_shards import local_bytes
 
 B = TypeVar("B")
 

@@ -47,10 +47,10 @@ class BatchPlan:
     Attributes:
         num_examples: Examples of an epoch, at least 1: those of the split, or of the selection.
         global_batch_size: Rows of a step.
-        shuffle: Order within an epoch.
+        shuffle: Order within an epoch; a `Shuffle` or its name.
         seed: Seed of that order.
         num_epochs: Passes over the examples; None: endless.
-        remainder: What happens where an epoch does not end with a batch.
+        remainder: What happens where an epoch does not end with a batch; a `Remainder` or its name.
         first_position: Position of row 0 of step 0. Not 0 where a restored run goes on with another
             batch size, which need not divide the position at which it was saved.
         selection: Which examples of the split a filter selected; None: all.
@@ -69,6 +69,9 @@ class BatchPlan:
     selection: Selection | None = None
 
     def __post_init__(self) -> None:
+        # Names would compare equal to the members and not be them.
+        object.__setattr__(self, "shuffle", Shuffle(self.shuffle))
+        object.__setattr__(self, "remainder", Remainder(self.remainder))
         too_few = self.num_rows is not None and self.num_rows < self.global_batch_size
         if too_few or self.epoch_length == 0:
             found = self.selection
@@ -142,7 +145,7 @@ class BatchPlan:
         return epochs * per_epoch + min(places, per_epoch)
 
     def plan_rows(self, step: int, rows: Int64Array) -> StepPlan:
-        """Return what `rows` (int64[n], rising) hold at `step`; raise IndexError if it is none."""
+        """Return what `rows` (int64[n], rising) hold at a step, or raise IndexError."""
         return self.plan_steps(range(step, step + 1), rows)[0]
 
     def plan_steps(self, steps: range, rows: Int64Array) -> list[StepPlan]:

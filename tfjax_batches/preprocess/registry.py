@@ -10,7 +10,7 @@ from typing import Any, overload
 from tfjax_batches.config.op_grammar import OpCall, parse_ops
 from tfjax_batches.errors import BatchesError, ConfigError, nearest_hint
 from tfjax_batches.preprocess import ops as library_ops  # fills the table
-from tfjax_batches.preprocess.ops.table import OPS, Op
+from tfjax_batches.preprocess.ops.op_table import OPS, Op
 from tfjax_batches.preprocess.transforms import MapBatches, MapExamples, Transform
 
 OPS_VERSION = 1

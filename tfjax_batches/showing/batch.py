@@ -8,7 +8,7 @@ import numpy as np
 
 from tfjax_batches.errors import ConfigError
 from tfjax_batches.features.paths import HOST, flatten
-from tfjax_batches.placing.shards import bytes_of, local_bytes
+from tfjax_batches.placing.array_shards import bytes_of, local_bytes
 from tfjax_batches.planning.partition_spec import partition_text
 from tfjax_batches.text.description import Description, Table
 from tfjax_batches.text.formatting import bytes_text, count_text

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from tfjax_batches.placing.shards import span_of
+from tfjax_batches.placing.array_shards import span_of
 from tfjax_batches.planning.order import Int64Array
 
 

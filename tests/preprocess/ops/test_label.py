@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tests.preprocess.ops.running import make_seeds, run
-from tfjax_batches.errors import FeatureError
+from tfjax_batches.errors import ConfigError, FeatureError
 from tfjax_batches.preprocess.random_numbers import beta
 
 LABELS = np.arange(6) % 3
@@ -75,3 +75,8 @@ def test_mixup_what_cannot_be_mixed_is_named(
 ) -> None:
     with pytest.raises(FeatureError, match=text):
         run("mixup(0.2)", {"image": image, "label": label})
+
+
+def test_mixup_of_one_feature_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"two features.*'label' for both.*key='image'"):
+        run("mixup(1.0, key='label')", {"label": np.ones((2, 3), np.float32)})

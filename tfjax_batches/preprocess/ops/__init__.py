@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The library's ops, each a function under `@op`. Importing this package fills the table of ops.
 
-An op returns a `MapBatches`. It raises ConfigError if an argument is not what its docstring says.
-Tracing the transform raises FeatureError if a feature is missing or not what the docstring says.
+An op returns a `MapBatches`. It raises ConfigError itself, FeatureError when `build` traces it.
 """
 
 from tfjax_batches.preprocess.ops import decode as decode

@@ -22,7 +22,7 @@ from tfjax_batches.preprocess.ops.batch_features import (
     get_feature,
     map_feature,
 )
-from tfjax_batches.preprocess.ops.table import op
+from tfjax_batches.preprocess.ops.op_table import op
 from tfjax_batches.preprocess.transforms import MapBatches
 
 WindowOf = Callable[[tf.Tensor, Example], tf.Tensor]
@@ -39,6 +39,10 @@ def decode(key: str = "image", channels: int = 3) -> MapBatches:
     Args:
         key: Path of the feature.
         channels: 3 (RGB); 1 (grey), if no image is a JPEG in CMYK; or 4 (RGBA), if all are PNG.
+
+    Raises:
+        ConfigError: `channels` is not 1, 3 or 4, or `key` is not a path.
+        FeatureError: The feature is missing, or not one string an example.
     """
     check_choice("channels", channels, (3, 1, 4))
 
@@ -71,6 +75,10 @@ def decode_random_crop(
         area: Smallest and largest share of the image that a window covers.
         ratio: Smallest and largest width / height of a window.
         key: Path of the feature.
+
+    Raises:
+        ConfigError: `size`, `area`, `ratio` or `key` is not what it must be.
+        FeatureError: The feature is missing, or not one string an example.
     """
     sides = check_size(size)
     areas = check_range("area", area, most=1.0)
@@ -109,6 +117,10 @@ def decode_central_crop(
         resize: Shorter side of the image that `size` is cut from, not shorter than `size`. None:
             the largest window of that shape.
         key: Path of the feature.
+
+    Raises:
+        ConfigError: `size`, `resize` or `key` is not what it must be.
+        FeatureError: The feature is missing, or not one string an example.
     """
     size = check_size(size)
     if resize is not None:

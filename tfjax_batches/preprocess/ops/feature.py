@@ -12,7 +12,7 @@ from tfjax_batches.preprocess.ops.batch_features import (
     with_feature,
     without_features,
 )
-from tfjax_batches.preprocess.ops.table import op
+from tfjax_batches.preprocess.ops.op_table import op
 from tfjax_batches.preprocess.transforms import MapBatches
 
 
@@ -22,6 +22,10 @@ def keep(*paths: str) -> MapBatches:
 
     Args:
         *paths: Paths of the features that stay, at least one.
+
+    Raises:
+        ConfigError: There is no path, or one is not a path.
+        FeatureError: The batch has no feature at a path.
     """
     check_paths("paths", paths, least=1)
     return MapBatches(
@@ -35,6 +39,10 @@ def drop(*paths: str) -> MapBatches:
 
     Args:
         *paths: Paths of the features that go, at least one.
+
+    Raises:
+        ConfigError: There is no path, or one is not a path.
+        FeatureError: The batch has no feature at a path, or none is left.
     """
     check_paths("paths", paths, least=1)
     return MapBatches(lambda batch: without_features(batch, _find(batch, paths)))
@@ -47,6 +55,10 @@ def rename(old: str, new: str) -> MapBatches:
     Args:
         old: The feature's path.
         new: A path at which there is no feature.
+
+    Raises:
+        ConfigError: `old` or `new` is not a path.
+        FeatureError: There is no feature at `old`, or there is one at `new`.
     """
     check_path("old", old)
     check_path("new", new)

@@ -26,7 +26,7 @@ from tfjax_batches.preprocess.ops.batch_features import (
     get_images_of_any_size,
     map_feature,
 )
-from tfjax_batches.preprocess.ops.table import op
+from tfjax_batches.preprocess.ops.op_table import op
 from tfjax_batches.preprocess.random_numbers import randint, uniform
 from tfjax_batches.preprocess.transforms import MapBatches
 
@@ -50,6 +50,10 @@ def resize(
         method: Value of one of `tf.image.ResizeMethod`, such as "bilinear".
         antialias: Whether to smooth when making images smaller, as Pillow does; costs more.
         key: Path of the images.
+
+    Raises:
+        ConfigError: `size`, `method`, `antialias` or `key` is not what it must be.
+        FeatureError: The feature is missing or not images.
     """
     sides = check_size(size)
     check_choice("method", method, RESIZE_METHODS)
@@ -75,6 +79,10 @@ def central_crop(size: int | tuple[int, int], key: str = "image") -> MapBatches:
     Args:
         size: Side in pixels, or (height, width).
         key: Path of the images.
+
+    Raises:
+        ConfigError: `size` is not made of sides in pixels, or `key` is not a path.
+        FeatureError: The feature is missing, not images, or too small.
     """
     height, width = check_size(size)
 
@@ -96,6 +104,10 @@ def pad_crop(size: int | tuple[int, int], key: str = "image") -> MapBatches:
     Args:
         size: Side in pixels, or (height, width).
         key: Path of the images.
+
+    Raises:
+        ConfigError: `size` is not made of sides in pixels, or `key` is not a path.
+        FeatureError: The feature is missing or not images.
     """
     height, width = check_size(size)
 
@@ -117,6 +129,10 @@ def random_crop(size: int | tuple[int, int], padding: int = 0, key: str = "image
         size: Side in pixels, or (height, width).
         padding: Zeros on each of the four sides, in pixels.
         key: Path of the images.
+
+    Raises:
+        ConfigError: `size` or `padding` is not made of pixels, or `key` is not a path.
+        FeatureError: The feature is missing, not images, or too small.
     """
     height, width = check_size(size)
     check_integer("padding", padding, 0, MAX_SIZE)
@@ -146,6 +162,10 @@ def flip_lr(key: str = "image") -> MapBatches:
 
     Args:
         key: Path of the images.
+
+    Raises:
+        ConfigError: `key` is not a path.
+        FeatureError: The feature is missing, or not images of one size.
     """
 
     def fn(images: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
@@ -171,6 +191,10 @@ def cutout(size: int, fill: float = 0.0, key: str = "image") -> MapBatches:
         size: Side of the square in pixels.
         fill: Value of the blank pixels; the images' dtype must be able to hold it.
         key: Path of the images.
+
+    Raises:
+        ConfigError: `size` is not a side in pixels, `fill` not a number, or `key` not a path.
+        FeatureError: The feature is missing, not images of one size, or cannot hold `fill`.
     """
     check_integer("size", size, 1, MAX_SIZE)
     check_number("fill", fill)

@@ -5,6 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfjax_batches.errors import ConfigError
 from tfjax_batches.features.rows import Value
 from tfjax_batches.preprocess.argument_checks import check_integer, check_number, check_path
 from tfjax_batches.preprocess.ops.batch_features import (
@@ -14,7 +15,7 @@ from tfjax_batches.preprocess.ops.batch_features import (
     map_feature,
     with_feature,
 )
-from tfjax_batches.preprocess.ops.table import op
+from tfjax_batches.preprocess.ops.op_table import op
 from tfjax_batches.preprocess.random_numbers import beta
 from tfjax_batches.preprocess.transforms import MapBatches
 
@@ -29,6 +30,10 @@ def one_hot(num_classes: int, key: str = "label") -> MapBatches:
     Args:
         num_classes: Length of the vectors, at least 1.
         key: Path of the labels.
+
+    Raises:
+        ConfigError: `num_classes` is not such an integer, or `key` is not a path.
+        FeatureError: The feature is missing, is not integers, or is ragged.
     """
     check_integer("num_classes", num_classes, 1)
 
@@ -62,10 +67,19 @@ def mixup(alpha: float, key: str = "image", label: str = "label") -> MapBatches:
         alpha: Of the distribution, above 0. Near 0: hardly mixed; 1: all shares equally likely.
         key: Path of the images.
         label: Path of the labels, as vectors (see `one_hot`).
+
+    Raises:
+        ConfigError: `alpha` is not above 0, or `key` and `label` are not two paths.
+        FeatureError: A feature is missing, is not floats, or is ragged.
     """
     check_number("alpha", alpha, above=0)
     check_path("key", key)
     check_path("label", label)
+    if key == label:
+        raise ConfigError(
+            f"mixup mixes two features, images and labels; got {key!r} for both. "
+            "Write key='image', label='label'."
+        )
 
     def fn(batch: Batch, seeds: tf.Tensor) -> dict[str, Any]:
         share = _keep_from_padding(beta(seeds, alpha), seeds)

@@ -22,7 +22,7 @@ from tfjax_batches.preprocess.ops.batch_features import (
     with_feature,
     without_features,
 )
-from tfjax_batches.preprocess.ops.table import op
+from tfjax_batches.preprocess.ops.op_table import op
 from tfjax_batches.preprocess.transforms import MapBatches
 
 _BYTE_OFFSET = 3  # of ByT5: after pad, end of text, unknown
@@ -41,6 +41,10 @@ def byte_tokens(key: str = "text", to: str = "tokens", eos: bool = True) -> MapB
         key: Path of the texts, which are left out of the result.
         to: Path of the tokens; no feature except the texts may be there.
         eos: Whether to put a 1 after each text.
+
+    Raises:
+        ConfigError: `key` or `to` is not a path, or `eos` is not a bool.
+        FeatureError: The texts are missing or not one string an example, or `to` is taken.
     """
     check_path("key", key)
     check_path("to", to)
@@ -73,6 +77,10 @@ def truncate(length: int, key: str = "tokens") -> MapBatches:
     Args:
         length: Largest number of elements, at least 1.
         key: Path of the feature.
+
+    Raises:
+        ConfigError: `length` is not such an integer, or `key` is not a path.
+        FeatureError: The feature is missing or not sequences.
     """
     check_integer("length", length, 1)
     return map_feature(lambda value: value[:, :length], key, get=_get_sequences)
@@ -88,6 +96,11 @@ def pad(length: int, value: float = 0, key: str = "tokens") -> MapBatches:
         length: Elements of each sequence, at least 1.
         value: What fills the end; the feature's dtype must be able to hold it.
         key: Path of the feature.
+
+    Raises:
+        ConfigError: `length` or `value` is not such a number, or `key` is not a path.
+        FeatureError: The feature is missing, not sequences of numbers, has another dim that
+            varies, or cannot hold `value`.
     """
     check_integer("length", length, 1)
     check_number("value", value)
@@ -121,6 +134,11 @@ def tokens_shift(key: str = "tokens", bos: int = 0, pad: int = 0) -> MapBatches:
         key: Path of the tokens.
         bos: Token that the inputs begin with; the tokens' dtype must be able to hold it.
         pad: Token that fills short texts; the tokens' dtype must be able to hold it.
+
+    Raises:
+        ConfigError: `key` is not a path, or `bos` or `pad` is not an integer of at least 0.
+        FeatureError: The feature is missing, not integers [n, l], cannot hold `bos` or `pad`, or
+            one of the three names is taken.
     """
     check_path("key", key)
     check_integer("bos", bos, 0)

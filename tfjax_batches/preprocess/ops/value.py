@@ -18,7 +18,7 @@ from tfjax_batches.preprocess.ops.batch_features import (
     map_feature,
     map_values,
 )
-from tfjax_batches.preprocess.ops.table import op
+from tfjax_batches.preprocess.ops.op_table import op
 from tfjax_batches.preprocess.transforms import MapBatches
 
 _GREATEST = {tf.uint8: 255.0, tf.uint16: 65535.0, tf.int32: 255.0, tf.int64: 255.0}
@@ -39,6 +39,10 @@ def value_range(lo: float, hi: float, key: str = "image") -> MapBatches:
         lo: What 0 becomes.
         hi: What the greatest value becomes.
         key: Path of the feature.
+
+    Raises:
+        ConfigError: `lo` or `hi` is not a finite number, or `key` is not a path.
+        FeatureError: The feature is missing or has another dtype.
     """
     low, high = check_number("lo", lo), check_number("hi", hi)
 
@@ -73,6 +77,12 @@ def normalize(
         key: Path of the images.
         scale: What images are divided by first, above 0. None: 1; integer images for which `mean`
             and `std` are all at most 1 need it, since these are then of images of 0 … 1.
+
+    Raises:
+        ConfigError: `mean` or `std` is not made of numbers, `std` or `scale` is not above 0, or
+            `key` is not a path.
+        FeatureError: The feature is missing, is not images of as many channels, or `scale` is
+            needed and not given.
     """
     means, stds = check_numbers("mean", mean), check_numbers("std", std, above=0)
     unit = 1.0 if scale is None else check_number("scale", scale, above=0)
@@ -111,6 +121,10 @@ def cast(dtype: str, key: str = "image") -> MapBatches:
     Args:
         dtype: Name of the new dtype, such as `float32`.
         key: Path of the feature.
+
+    Raises:
+        ConfigError: `dtype` is not the name of a dtype of numbers, or `key` is not a path.
+        FeatureError: The feature is missing or holds strings.
     """
     check_choice("dtype", dtype, (*_FLOATS, *_INTEGERS, "bool"))
     new = tf.as_dtype(dtype)

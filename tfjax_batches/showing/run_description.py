@@ -8,7 +8,7 @@ import jax
 from tfjax_batches.config.batch_config import BatchConfig
 from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.pipeline.host_pipeline import HostPipeline
-from tfjax_batches.placing.shards import bytes_of, shard_bytes
+from tfjax_batches.placing.array_shards import bytes_of, shard_bytes
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.showing.batch import array_text, sharding_text
