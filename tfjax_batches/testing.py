@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """For tests of your own transforms and filters: loaders of a few examples, without any file.
 
-from tfjax_batches import testing
+Example::
 
-def test_brighten():
-examples = [{"image": np.full((4, 4, 3), i, np.uint8)} for i in range(8)]
-loader = testing.loader_of(examples, transforms=[brighten])
-first = next(loader.host_batches())
-testing.check_transforms(examples, [brighten])
+    from tfjax_batches import testing
+
+    def test_brighten():
+        examples = [{"image": np.full((4, 4, 3), i, np.uint8)} for i in range(8)]
+        loader = testing.loader_of(examples, transforms=[brighten])
+        first = next(loader.host_batches())
+        testing.check_transforms(examples, [brighten])
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,13 +25,12 @@ from tfjax_batches.config.batch_config import config_from
 from tfjax_batches.errors import BatchesError, ConfigError, FeatureError, TransformError
 from tfjax_batches.features.paths import flatten
 from tfjax_batches.loading.loader import BatchLoader
-from tfjax_batches.loading.wiring import OpenRun, Placement, make_loader
+from tfjax_batches.loading.wiring import Destination, OpenRun, make_loader
 from tfjax_batches.pipeline.filter_scan import find_selection
 from tfjax_batches.placing.sharding import data_sharding
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.preprocess.chain import check_transforms as as_transforms
-from tfjax_batches.preprocess.chain import find_row_multiple
+from tfjax_batches.preprocess.chain import find_row_multiple, to_transforms
 from tfjax_batches.preprocess.filter import FilterExamples, check_filter
 from tfjax_batches.preprocess.registry import build_transforms
 from tfjax_batches.preprocess.transforms import Transform
@@ -88,7 +89,7 @@ def loader_of(
         features=known,
     )
     sharding = data_sharding(Mesh(np.array(jax.local_devices()[:1]), ("data",)))
-    placement = Placement(
+    destination = Destination(
         layout=BatchLayout.from_sharding(sharding, config.global_batch_size),
         process_index=jax.process_index(),
         sharding=sharding,
@@ -96,10 +97,10 @@ def loader_of(
     )
     run = OpenRun(
         config=config,
-        placement=placement,
+        destination=destination,
         split=split,
         reader=reader,
-        transforms=(*build_transforms(config.preprocess), *as_transforms(transforms)),
+        transforms=(*build_transforms(config.preprocess), *to_transforms(transforms)),
     )
     selection = None
     if (chosen := check_filter(filter)) is not None:
@@ -113,7 +114,7 @@ def check_transforms(
     features: tfds.features.FeaturesDict | None = None,
     **fields: Any,
 ) -> None:
-    """Raise unless transforms make of each example the same, every time and in any group.
+    """Raise unless transforms give each example the same result every time and in any group.
 
     Batches are functions of config and step only if transforms keep to that: how examples are
     grouped changes with processes and speed. The examples are transformed twice in groups of
@@ -139,7 +140,7 @@ def check_transforms(
         ... )
     """
     ops = build_transforms(fields.get("preprocess", ""))
-    multiple = find_row_multiple([*ops, *as_transforms(transforms)])
+    multiple = find_row_multiple([*ops, *to_transforms(transforms)])
     # One multiple more than the examples fill, so that some rows are padding.
     rows = (len(examples) // multiple + 1) * multiple
     fixed: dict[str, Any] = {
@@ -161,7 +162,7 @@ def check_transforms(
         for path, values in expected.items():
             if (row := _first_difference(values, found[path])) is not None:
                 raise TransformError(
-                    "Transforms make of an example the same every time and in any group; "
+                    "Transforms must give an example the same result every time and in any group; "
                     f"{path!r} of example {expected['_id'][row]} is {values[row]!r} in a group of "
                     f"{rows} rows and {found[path][row]!r} in groups of {size}. Let each row of "
                     "a MapBatches depend on that row alone, or give row_multiple."
@@ -230,6 +231,17 @@ def _serialize(features: tfds.features.FeaturesDict, example: Mapping[str, Any])
 def _first_difference(expected: npt.NDArray[Any], found: npt.NDArray[Any]) -> int | None:
     """Return the first row whose bits differ; None: there is none."""
     for row, (one, other) in enumerate(zip(expected, found, strict=True)):
-        if np.asarray(one).tobytes() != np.asarray(other).tobytes():
+        if not _are_equal(np.asarray(one), np.asarray(other)):
             return row
     return None
+
+
+def _are_equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
+    """Return whether two values have the same bits."""
+    if one.dtype != object:
+        return one.shape == other.shape and one.tobytes() == other.tobytes()
+    if one.ndim == 0:  # a string
+        return bool(one.item() == other.item())
+    return len(one) == len(other) and all(
+        _are_equal(np.asarray(a), np.asarray(b)) for a, b in zip(one, other, strict=True)
+    )

@@ -167,7 +167,6 @@ def test_verify_and_index_of_array_records(
         (("describe", "digits"), "global_batch_size must be an integer"),
         (("verify", "{numbers}", "--split=tran"), "Did you mean 'train'?"),
         (("index", "/nowhere"), "/nowhere cannot be read"),
-        (("preview", "{numbers}", "--rows=99"), "99"),
         (("preview", "{numbers}", "--features=nmber"), "Did you mean 'number'?"),
         (
             ("describe", "{numbers}", "--global_batch_size=8", "--processes=0"),

@@ -31,7 +31,10 @@ def test_checked_strings_become_enums_and_the_original_stays() -> None:
             {"shuffle": "globl"},
             "shuffle must be one of ['none', 'global']; got 'globl'. Did you mean 'global'?",
         ),
-        ({"remainder": None}, "remainder must be one of ['carry', 'drop', 'pad']; got None."),
+        (
+            {"remainder": None},
+            f"remainder must be one of {[each.value for each in Remainder]}; got None.",
+        ),
         ({"seed": -1}, "seed must be an integer of at least 0 and below 2**63; got -1."),
         ({"seed": 2**63}, "seed must be an integer of at least 0 and below 2**63"),
         ({"seed": 1.5}, ["seed must be an integer", "got 1.5."]),

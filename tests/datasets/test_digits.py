@@ -11,6 +11,7 @@ import sklearn.datasets
 import tensorflow_datasets as tfds
 
 import tfjax_batches.datasets.digits as digits
+from tfjax_batches.errors import MissingPackageError
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +91,7 @@ def test_prepare_without_sklearn_names_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     builder = tfds.builder("digits", data_dir=tmp_path)
-    with pytest.raises(ImportError) as raised:
+    with pytest.raises(MissingPackageError) as raised:
         builder.download_and_prepare()
     message = str(raised.value)
     assert "dataset 'digits' needs scikit-learn" in message

@@ -3,6 +3,7 @@
 
 import itertools
 import json
+import logging
 import threading
 from typing import Any
 
@@ -17,6 +18,8 @@ from tests.made_datasets import with_reader
 from tfjax_batches.pipeline.host_batches import HostBatches
 from tfjax_batches.pipeline.host_pipeline import HostPipeline
 from tfjax_batches.planning.order import Int64Array
+from tfjax_batches.preprocess import registry
+from tfjax_batches.preprocess.ops import op_table
 from tfjax_batches.reading.formats import RecordReader
 
 # Two epochs of 23 examples.
@@ -204,3 +207,41 @@ def test_restore_reads_no_record_before_its_position(numbers_folder: str, step: 
         np.testing.assert_array_equal(next(batches)["_id"], loader.plan_step(step).examples)
     # The batch itself, and what tf.data has under way: one in its prefetch, one in its map.
     assert 8 <= counting.count <= 4 * 8
+
+
+def test_restore_tells_of_another_batch_size_and_of_no_other(
+    numbers_folder: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with iter(build(numbers_folder, global_batch_size=4)) as batches:
+        next(batches)
+        next(batches)
+        state = batches.get_state()
+        with caplog.at_level(logging.INFO):
+            batches.set_state(state)
+    assert "global_batch_size" not in caplog.text
+    with caplog.at_level(logging.INFO):
+        build(numbers_folder, global_batch_size=8).restore(state).close()
+    assert "global_batch_size was 4 and is 8; the next step is 1" in caplog.text
+
+
+def test_restore_finds_a_registered_op_whose_body_changed_and_no_other_spelling(
+    numbers_folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(op_table, "OPS", ops := dict(op_table.OPS))
+    monkeypatch.setattr(registry, "OPS", ops)
+
+    def register(factor: int) -> None:
+        def scaled(by: int = 1) -> tjb.MapBatches:
+            return tjb.MapBatches(lambda b: {**b, "number": b["number"] * factor * by})
+
+        tjb.register_op(scaled, name="scaled_for_restore")
+
+    register(2)
+    with iter(build(numbers_folder, preprocess="scaled_for_restore(by=1)")) as batches:
+        state = batches.get_state()
+    build(numbers_folder, preprocess=" scaled_for_restore( 1 )").restore(state).close()
+    with pytest.raises(tjb.StateError, match="ops: saved"):
+        build(numbers_folder, preprocess="scaled_for_restore(2)").restore(state)
+    register(3)
+    with pytest.raises(tjb.StateError, match="graphs: saved"):
+        build(numbers_folder, preprocess="scaled_for_restore(1)").restore(state)

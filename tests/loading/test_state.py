@@ -42,6 +42,10 @@ def fingerprint_of(plan: BatchPlan, **fields: Any) -> Fingerprint:
     return make_fingerprint(plan, {**kept, **fields})
 
 
+def state_at(position: int, plan: BatchPlan, **fields: Any) -> dict[str, Any]:
+    return make_state(position, fingerprint_of(plan, **fields), plan.global_batch_size)
+
+
 def rows_from(plan: BatchPlan, step: int, count: int) -> list[list[int]]:
     """Return (example, epoch) of each row from a step on."""
     parts = [plan.plan_rows(s, np.arange(plan.global_batch_size)) for s in range(step, count)]
@@ -53,7 +57,7 @@ def test_restore_at_every_step_goes_on_with_the_tail(plan: BatchPlan) -> None:
     steps = plan.num_steps or 0
     whole = rows_from(plan, 0, steps)
     for step in range(steps + 1):
-        state = json.loads(json.dumps(make_state(plan.position_of(step), fingerprint_of(plan))))
+        state = json.loads(json.dumps(state_at(plan.position_of(step), plan)))
         resumed, first = read_state(state, plan, fingerprint_of(plan))
         assert (resumed, first) == (plan, step)
         assert rows_from(resumed, first, steps) == whole[step * plan.global_batch_size :]
@@ -68,7 +72,7 @@ def test_restore_under_carry_with_another_batch_size_goes_on_from_the_position(
     other = dataclasses.replace(
         plan, global_batch_size=data.draw(st.integers(1, plan.num_examples))
     )
-    state = make_state(plan.position_of(step), fingerprint_of(plan))
+    state = state_at(plan.position_of(step), plan)
     resumed, first = read_state(state, other, fingerprint_of(other))
     position = plan.position_of(step)
     assert resumed.position_of(first) == position
@@ -89,13 +93,14 @@ def test_state_is_small_whatever_it_is_of() -> None:
             examples=[f"train[{i}:{i + 1}]" for i in range(500)],
             ops=[["decode", [], {}]] * 200,
         ),
+        PLAN.global_batch_size,
     )
     assert len(json.dumps(state)) < 2048
 
 
 def test_long_values_that_differ_anywhere_are_told_apart() -> None:
     names = [f"feature_{i}" for i in range(500)]
-    state = make_state(8, fingerprint_of(PLAN, features=names))
+    state = state_at(8, PLAN, features=names)
     with pytest.raises(StateError, match="features: saved"):
         read_state(state, PLAN, fingerprint_of(PLAN, features=[*names[:-1], "other"]))
 
@@ -121,7 +126,11 @@ def test_state_of_other_rows_is_refused_by_field(
 ) -> None:
     now = dataclasses.replace(PLAN, **change)
     with pytest.raises(StateError) as caught:
-        read_state(make_state(8, fingerprint_of(PLAN)), now, fingerprint_of(now, **fields))
+        read_state(
+            state_at(8, PLAN),
+            now,
+            fingerprint_of(now, **fields),
+        )
     message = str(caught.value)
     assert "restored run" in message
     assert "iter(loader)" in message
@@ -135,11 +144,15 @@ def test_other_batch_size_is_refused_where_it_moves_the_epochs(remainder: Remain
     plan = dataclasses.replace(PLAN, remainder=remainder)
     other = dataclasses.replace(plan, global_batch_size=4)
     with pytest.raises(StateError, match=r"global_batch_size: saved 8, now 4; .*carry"):
-        read_state(make_state(8, fingerprint_of(plan)), other, fingerprint_of(other))
+        read_state(
+            state_at(8, plan),
+            other,
+            fingerprint_of(other),
+        )
 
 
 def test_num_epochs_may_change_but_not_to_before_the_position() -> None:
-    state = make_state(104, fingerprint_of(PLAN))
+    state = state_at(104, PLAN)
     endless, shorter = (dataclasses.replace(PLAN, num_epochs=n) for n in (None, 1))
     assert read_state(state, endless, fingerprint_of(endless)) == (endless, 13)
     with pytest.raises(StateError, match=r"104 is beyond the 100 rows of num_epochs=1\. Raise"):
@@ -158,7 +171,7 @@ def test_num_epochs_may_change_but_not_to_before_the_position() -> None:
         ({"version": 2, "position": 8}, "fingerprint, of type Mapping; got None"),
         ({"version": 2, "position": 8.0, "fingerprint": {}}, "position, of type int; got 8.0"),
         ({"version": 2, "position": True, "fingerprint": {}}, "position, of type int; got True"),
-        ({"version": 2, "position": -8, "fingerprint": {}}, "position -8"),
+        ({"version": 2, "position": -8, "fingerprint": {}}, "position from 0; got -8"),
         ({"version": 2, "position": 8, "fingerprint": {}}, "seed: saved nothing, now 3"),
         (
             {"version": 2, "position": 8, "fingerprint": {**fingerprint_of(PLAN), "zz": None}},
@@ -186,16 +199,16 @@ def test_malformed_state_is_refused(state: Any, text: str) -> None:
 
 def test_state_of_version_1_says_how_to_go_on_and_that_works() -> None:
     old = {"version": 1, "position": 16, "fingerprint": {"preprocess": ""}}
-    with pytest.raises(StateError, match=r"version 1 .*get_state\(\), 'position': 16\}"):
+    with pytest.raises(StateError, match=r"has version 1\..*get_state\(\).*'position' to 16"):
         read_state(old, PLAN, fingerprint_of(PLAN))
-    new = {**make_state(0, fingerprint_of(PLAN)), "position": 16}
+    new = {**state_at(0, PLAN), "position": 16}
     assert read_state(new, PLAN, fingerprint_of(PLAN)) == (PLAN, 2)
 
 
 def test_position_within_a_batch_is_refused_under_pad() -> None:
     plan = dataclasses.replace(PLAN, remainder=Remainder.PAD)
     with pytest.raises(StateError, match=r"9 is no multiple of global_batch_size=8"):
-        read_state(make_state(9, fingerprint_of(plan)), plan, fingerprint_of(plan))
+        read_state(state_at(9, plan), plan, fingerprint_of(plan))
 
 
 def test_make_state_stays_small_where_every_field_is_long() -> None:
@@ -226,10 +239,10 @@ def test_make_state_stays_small_where_every_field_is_long() -> None:
         },
     )
     assert "…" not in str(fingerprint)
-    assert len(json.dumps(make_state(2**62, fingerprint))) < 2048
+    assert len(json.dumps(make_state(2**62, fingerprint, PLAN.global_batch_size))) < 2048
 
 
 def test_state_shares_nothing_with_the_loader() -> None:
     fingerprint = fingerprint_of(PLAN)
-    make_state(8, fingerprint)["fingerprint"]["features"].append("x")
+    make_state(8, fingerprint, PLAN.global_batch_size)["fingerprint"]["features"].append("x")
     assert fingerprint == fingerprint_of(PLAN)

@@ -37,7 +37,7 @@ def test_parts_are_those_that_the_loader_shows(things_folder: str) -> None:
         keep_on_host=("text",),
         remainder="pad",
     )
-    assert set(loader.pipeline.device_specs) == set(loader.device_specs) == {"number", "_mask"}
+    assert set(loader.pipeline.device_specs) == set(loader.global_specs) == {"number", "_mask"}
     assert set(loader.pipeline.host_specs) == set(loader.host_specs) == {"_host/text"}
     assert loader.plan is loader.pipeline.plan
     assert loader.pipeline.rows.tolist() == loader.layout.rows(0).tolist()

@@ -41,11 +41,12 @@ class BatchConfig:
         prepare: Download and prepare the dataset when it is not there: process 0 first, and
             then each machine that does not see the result on its disk.
         global_batch_size: Rows of one step over all processes, padding included.
-        shuffle: `"none"` or `"global"`, or a `Shuffle`.
+        shuffle: Order of the examples; a `Shuffle` or its name, such as `"none"`.
         seed: Seed of the order and of random transforms, `0 <= seed < 2**63`. Equal on all
             processes.
         num_epochs: Passes over the examples. None: endless.
-        remainder: `"carry"`, `"drop"` or `"pad"`, or a `Remainder`.
+        remainder: What happens where an epoch does not end with a batch; a `Remainder` or its name,
+            such as `"pad"`.
         features: Features to parse, by path (`"objects/bbox"`). None: all.
         keep_on_host: Features left as NumPy under `batch["_host"]`, by path; the path of a nested
             dict means all below it. See `BatchLoader` for their form.

@@ -14,7 +14,7 @@ from tfjax_batches.loading.accelerators import hide_accelerators_from_tensorflow
 from tfjax_batches.loading.agreement import check_agreement, run_in_turns, run_together
 from tfjax_batches.loading.loader import BatchLoader
 from tfjax_batches.loading.process_facts import config_facts, data_facts
-from tfjax_batches.loading.wiring import OpenRun, Placement, make_loader, open_run
+from tfjax_batches.loading.wiring import Destination, OpenRun, make_loader, open_run
 from tfjax_batches.pipeline.filter_scan import find_selection
 from tfjax_batches.placing.sharding import data_sharding
 from tfjax_batches.planning.layout import BatchLayout
@@ -101,10 +101,10 @@ def _place(
     config: BatchConfig,
     sharding: NamedSharding | None,
     feature_shardings: Mapping[str, NamedSharding] | None,
-) -> Placement:
+) -> Destination:
     sharding = data_sharding() if sharding is None else sharding
     layout = BatchLayout.from_sharding(sharding, config.global_batch_size, feature_shardings)
-    return Placement(
+    return Destination(
         layout=layout,
         process_index=jax.process_index(),
         sharding=sharding,

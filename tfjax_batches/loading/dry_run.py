@@ -12,7 +12,7 @@ from tfjax_batches.config.batch_config import BatchConfig, config_from
 from tfjax_batches.errors import ConfigError, LayoutError
 from tfjax_batches.loading.accelerators import hide_accelerators_from_tensorflow
 from tfjax_batches.loading.loader import BatchLoader
-from tfjax_batches.loading.wiring import Placement, make_loader, open_run
+from tfjax_batches.loading.wiring import Destination, make_loader, open_run
 from tfjax_batches.pipeline.filter_scan import find_selection
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.preprocess.filter import FilterExamples, check_filter
@@ -98,10 +98,10 @@ def _check_machines(layout: object, process_index: object) -> None:
         )
 
 
-def _place(layout: BatchLayout, process_index: int) -> Placement:
+def _place(layout: BatchLayout, process_index: int) -> Destination:
     names, sizes = zip(*layout.mesh_shape, strict=True) if layout.mesh_shape else ((), ())
     mesh = AbstractMesh(sizes, names)
-    return Placement(
+    return Destination(
         layout=layout,
         process_index=process_index,
         sharding=NamedSharding(mesh, PartitionSpec(*layout.spec)),

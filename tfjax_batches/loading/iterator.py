@@ -77,7 +77,7 @@ class BatchIterator(Iterator[Batch]):
         return nest(next(self._placed))
 
     def __iter__(self) -> Self:
-        """Return this iterator; it does not start anew."""
+        """Return this iterator; it does not restart."""
         return self
 
     def __enter__(self) -> Self:
@@ -98,7 +98,8 @@ class BatchIterator(Iterator[Batch]):
         Returns:
             Plain JSON of under 2 KB, equal on all processes: saving that of one is enough.
         """
-        return make_state(self._pipeline.plan.position_of(self.step), self._fingerprint)
+        plan = self._pipeline.plan
+        return make_state(plan.position_of(self.step), self._fingerprint, plan.global_batch_size)
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on from a state, as `BatchLoader.restore` does; opens a closed iterator again.
@@ -115,15 +116,15 @@ class BatchIterator(Iterator[Batch]):
         self._open(dataclasses.replace(self._pipeline, plan=plan), step)
 
     def _open(self, pipeline: HostPipeline, start_step: int) -> None:
+        host_batches = pipeline.host_batches(start_step)
         self._pipeline = pipeline
         self._start_step = start_step
-        source = pipeline.host_batches(start_step)
         self._placed = Prefetcher(
-            source,
+            host_batches,
             self._place,
             depth=self._config.prefetch_depth,
             max_bytes=self._config.prefetch_bytes,
-            get_state=lambda: source.step,
-            cancel=source.stop,
+            get_state=lambda: host_batches.step,
+            cancel=host_batches.stop,
             stall_seconds=self._config.stall_seconds,
         )

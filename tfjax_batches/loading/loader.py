@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import tensorflow as tf
-from absl import logging
 
 from tfjax_batches.config.batch_config import BatchConfig
 from tfjax_batches.features.feature_spec import FeatureSpec
@@ -29,7 +28,7 @@ from tfjax_batches.text.description import Description
 class BatchLoader:
     """All batches of a run, each a function of its step. Made by `build`.
 
-    Iterating gives a `BatchIterator` over `jax.Array`s from step 0; each `iter` starts anew.
+    Iterating gives a `BatchIterator` over `jax.Array`s; each `iter` starts again at step 0.
 
     Attributes:
         config: A checked copy of the config.
@@ -38,7 +37,7 @@ class BatchLoader:
         fingerprint: What the rows depend on, as saved states hold it.
         label_names: Names of the classes of each TFDS label that reaches the batch unchanged, by
             path: the name of label 3 is `label_names["label"][3]`.
-        device_specs: Global shape, dtype and sharding of each `jax.Array` of a batch, by path.
+        global_specs: Global shape, dtype and sharding of each `jax.Array` of a batch, by path.
 
     Features that `keep_on_host` names are in `batch["_host"]`, nested by path, as read-only
     NumPy arrays of this process's rows alone, which are `layout.rows(process_index)`. Take them out
@@ -53,7 +52,7 @@ class BatchLoader:
     pipeline: HostPipeline
     fingerprint: Fingerprint
     label_names: Mapping[str, tuple[str, ...]]
-    device_specs: Mapping[str, jax.ShapeDtypeStruct]
+    global_specs: Mapping[str, jax.ShapeDtypeStruct]
 
     @property
     def plan(self) -> BatchPlan:
@@ -77,7 +76,7 @@ class BatchLoader:
         Features that stay on the host have none of the three, and are not here; `dataset()` has
         an `element_spec` of its own that shows them.
         """
-        return nest(self.device_specs)
+        return nest(self.global_specs)
 
     @property
     def transform_names(self) -> tuple[str, ...]:
@@ -205,7 +204,7 @@ class BatchLoader:
         Notebooks show it as HTML, and a loader the same way. No record is read.
         """
         title = f"{self.fingerprint['dataset']}, split {self.config.split!r}"
-        return describe_run(title, self.config, self.layout, self.pipeline, self.device_specs)
+        return describe_run(title, self.config, self.layout, self.pipeline, self.global_specs)
 
     def _repr_html_(self) -> str:
         return self.describe()._repr_html_()
@@ -228,13 +227,6 @@ class BatchLoader:
                 the error names each field with both values, and how to go on.
         """
         plan, step = read_state(state, self.plan, self.fingerprint)
-        if plan.first_position:
-            logging.info(
-                "tfjax_batches: the batch size changed; steps count on from %d, as if all batches "
-                "before had held %d rows.",
-                step,
-                plan.global_batch_size,
-            )
         return self._iterate(dataclasses.replace(self.pipeline, plan=plan), step)
 
     def _iterate(self, pipeline: HostPipeline, step: int) -> BatchIterator:
@@ -242,8 +234,8 @@ class BatchLoader:
 
     @functools.cached_property
     def _place(self) -> Callable[[HostBatch], FlatBatch]:
-        """What makes a batch of a host batch."""
-        assemble = Assembler(self.device_specs, self.pipeline.rows)
+        """The function that places a host batch."""
+        assemble = Assembler(self.global_specs, self.pipeline.rows)
 
         def place(host_batch: HostBatch) -> FlatBatch:
             return {**assemble(host_batch), **{path: host_batch[path] for path in self.host_specs}}

@@ -51,9 +51,9 @@ def data_facts(loader: BatchLoader, split: Split) -> dict[str, Any]:
         "graphs of transforms": chain.digest(),
         "selected examples": selection and [selection.describe(), selection.digest],
     }
-    for path, spec in loader.device_specs.items():
+    for path, spec in loader.global_specs.items():
         facts[f"{path} on the device"] = [str(spec.dtype), spec.sharding.memory_kind]
-    for spec in list(loader.device_specs.values())[:1]:  # all are on one mesh
+    for spec in list(loader.global_specs.values())[:1]:  # all are on one mesh
         mesh = spec.sharding.mesh
         facts["devices"] = [device.id for device in mesh.devices.flat]
         facts["axis types"] = str(getattr(mesh, "axis_types", None))

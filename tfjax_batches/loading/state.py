@@ -12,6 +12,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from absl import logging
+
 from tfjax_batches.errors import StateError
 from tfjax_batches.planning.order import ORDER_VERSION
 from tfjax_batches.planning.plan import MOST_POSITIONS, BatchPlan
@@ -64,13 +66,15 @@ def make_fingerprint(plan: BatchPlan, fields: Mapping[str, Any]) -> Fingerprint:
     return {n: _shorten(value) for n, value in known.items() if value not in (None, [], {})}
 
 
-def make_state(position: int, fingerprint: Fingerprint) -> dict[str, Any]:
+def make_state(position: int, fingerprint: Fingerprint, global_batch_size: int) -> dict[str, Any]:
     """Return the state after the rows before `position`: JSON, under 2 KB."""
     # A deep copy: what the caller does to it must not reach the loader.
     copied = json.loads(json.dumps(dict(fingerprint)))
     return {
         "version": STATE_VERSION,
-        "release": __version__,  # for messages only
+        # These two for messages only.
+        "release": __version__,
+        "global_batch_size": global_batch_size,
         "position": position,
         "fingerprint": copied,
     }
@@ -105,7 +109,16 @@ def read_state(state: Any, plan: BatchPlan, fingerprint: Fingerprint) -> tuple[B
             f"A position lies between two batches; {position} is no multiple of "
             f"global_batch_size={plan.global_batch_size}. Pass a state as get_state() returned it."
         )
-    return plan.starting_at(position)
+    resumed, step = plan.starting_at(position)
+    if state.get("global_batch_size", plan.global_batch_size) != plan.global_batch_size:
+        logging.info(
+            "tfjax_batches: global_batch_size was %s and is %d; the next step is %d, as if all "
+            "batches before had the new size.",
+            state["global_batch_size"],
+            plan.global_batch_size,
+            step,
+        )
+    return resumed, step
 
 
 def _check_same_rows(saved: Fingerprint, present: Fingerprint, release: str) -> None:
@@ -156,12 +169,13 @@ def _read_fields(state: Any) -> tuple[int, dict[str, Any]]:
             f"A state is read by the release that wrote it or a later one; this state has version "
             f"{version}, this release reads {STATE_VERSION}. Install a newer tfjax_batches."
         )
-    if version < STATE_VERSION or position < 0:
+    if position < 0:
+        raise StateError(f"A state has a position from 0; got {position}. {advice}")
+    if version < STATE_VERSION:
         raise StateError(
-            f"A state has version {STATE_VERSION} and a position from 0; got version {version} and "
-            f"position {position}. If it was saved by an earlier release, and config, dataset and "
-            "transforms are the same, go on with "
-            f"loader.restore({{**iter(loader).get_state(), 'position': {position}}})."
+            f"This release reads states of version {STATE_VERSION}; this state has version "
+            f"{version}. If config, dataset and transforms are the same, take get_state() of a new "
+            f"iterator, set its 'position' to {position}, and restore that."
         )
     try:
         fingerprint: dict[str, Any] = json.loads(json.dumps(dict(state["fingerprint"])))

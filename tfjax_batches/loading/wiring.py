@@ -31,12 +31,17 @@ from tfjax_batches.planning.row_multiple import check_row_multiple
 from tfjax_batches.planning.selection import Selection
 from tfjax_batches.preprocess.chain import (
     build_chain,
-    check_transforms,
     find_encoded,
     find_row_multiple,
     label_of,
+    to_transforms,
 )
-from tfjax_batches.preprocess.registry import OPS_VERSION, build_transforms, is_library_op
+from tfjax_batches.preprocess.registry import (
+    OPS_VERSION,
+    bind_call,
+    build_transforms,
+    is_library_op,
+)
 from tfjax_batches.preprocess.transforms import Transform
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.formats import RecordReader, open_reader
@@ -45,7 +50,7 @@ from tfjax_batches.reading.split import Split, open_split
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Placement:
+class Destination:
     """Where batches go; fields as in `build` and `BatchLoader`."""
 
     layout: BatchLayout
@@ -71,7 +76,7 @@ class OpenRun:
     """
 
     config: BatchConfig
-    placement: Placement
+    destination: Destination
     split: Split
     reader: RecordReader
     transforms: tuple[Transform, ...]
@@ -79,7 +84,7 @@ class OpenRun:
 
 def open_run(
     config: BatchConfig,
-    placement: Placement,
+    destination: Destination,
     builder: tfds.core.DatasetBuilder,
     transforms: Sequence[Transform],
 ) -> OpenRun:
@@ -87,16 +92,16 @@ def open_run(
     split = open_split(builder, config.split)
     return OpenRun(
         config=config,
-        placement=placement,
+        destination=destination,
         split=split,
         reader=open_reader(split, verify_crc=config.verify_crc),
-        transforms=(*build_transforms(config.preprocess), *check_transforms(transforms)),
+        transforms=(*build_transforms(config.preprocess), *to_transforms(transforms)),
     )
 
 
 def make_loader(run: OpenRun, selection: Selection | None) -> BatchLoader:
     """Return the loader of a run over the examples that a filter selected, or over all: None."""
-    config, split, placement = run.config, run.split, run.placement
+    config, split, destination = run.config, run.split, run.destination
     _check_row_multiple(run)
     plan = BatchPlan(
         num_examples=split.num_examples if selection is None else len(selection.ids),
@@ -109,20 +114,20 @@ def make_loader(run: OpenRun, selection: Selection | None) -> BatchLoader:
     )
     pipeline = HostPipeline(
         plan=plan,
-        rows=placement.layout.rows(placement.process_index),
+        rows=destination.layout.rows(destination.process_index),
         reader=run.reader,
         group=_make_group(run, plan),
-        process_index=placement.process_index,
+        process_index=destination.process_index,
         options=ReadOptions.from_config(config),
     )
-    check_feature_names(placement.feature_shardings, pipeline.device_specs)
+    check_feature_names(destination.feature_shardings, pipeline.device_specs)
     return BatchLoader(
         config=config,
-        layout=placement.layout,
+        layout=destination.layout,
         pipeline=pipeline,
         fingerprint=_fingerprint(run, pipeline),
         label_names=find_label_names(split.features, _label_paths(pipeline)),
-        device_specs=_global_specs(pipeline.device_specs, placement),
+        global_specs=_global_specs(pipeline.device_specs, destination),
     )
 
 
@@ -158,7 +163,7 @@ def _check_row_multiple(run: OpenRun) -> None:
         for place, transform in enumerate(run.transforms)
         if find_row_multiple([transform]) > 1
     )
-    check_row_multiple(run.placement.layout, multiple, names)
+    check_row_multiple(run.destination.layout, multiple, names)
     if run.config.group_size is not None and run.config.group_size < multiple:
         raise ConfigError(
             f"A group holds the {multiple} rows that {names} mixes; "
@@ -181,7 +186,7 @@ def _fingerprint(run: OpenRun, pipeline: HostPipeline) -> Fingerprint:
             "features": list(group.decoder.specs),
             "keep_on_host": sorted(group.host_paths),
             "pad_to": dict(config.pad_to),
-            "ops": [[call.name, call.args, call.kwargs] for call in calls],
+            "ops": [bind_call(call) for call in calls],
             "ops_version": OPS_VERSION if calls else None,
             "transforms": list(group.chain.names[len(calls) :]),
             # Another release of TensorFlow may trace one function to another graph.
@@ -197,14 +202,12 @@ def _label_paths(pipeline: HostPipeline) -> list[str]:
 
 
 def _global_specs(
-    specs: Mapping[str, FeatureSpec], placement: Placement
+    specs: Mapping[str, FeatureSpec], destination: Destination
 ) -> dict[str, jax.ShapeDtypeStruct]:
     """Return global shape, dtype on the device and sharding of each entry of a batch."""
     global_specs = {}
     for path, spec in specs.items():
-        shape = (placement.layout.global_batch_size, *spec.fixed_shape)
-        sharding = feature_sharding(path, shape, placement.sharding, placement.feature_shardings)
-        global_specs[path] = jax.ShapeDtypeStruct(
-            shape, device_dtype(spec.dtype), sharding=sharding
-        )
+        shape = (destination.layout.global_batch_size, *spec.fixed_shape)
+        placed = feature_sharding(path, shape, destination.sharding, destination.feature_shardings)
+        global_specs[path] = jax.ShapeDtypeStruct(shape, device_dtype(spec.dtype), sharding=placed)
     return global_specs

@@ -20,7 +20,7 @@ from tfjax_batches.reading.formats import RecordReader
 # TensorFlow quotes the bytes of a bad record in its message, and may fail to make text of them.
 FAILURES = (tf.errors.OpError, UnicodeDecodeError)
 
-GroupFunction = Callable[[Any, tf.Tensor], Any]
+FeatureFunction = Callable[[Any, tf.Tensor], Any]
 """Takes features [n, ...] by path and seeds int32[n, places, 2]."""
 
 
@@ -69,7 +69,7 @@ def find_bad_record(
 
 
 def find_failure(
-    functions: Mapping[str, GroupFunction],
+    functions: Mapping[str, FeatureFunction],
     decoder: Decoder,
     groups: Iterable[RecordGroup],
 ) -> Failure | None:

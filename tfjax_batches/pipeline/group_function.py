@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of the records of a group: decoded, transformed, padded, named as in a batch.
+"""The function that turns the records of a group into the features of a batch.
+
+It decodes, transforms, zeroes padding, and names features as a batch does.
 
 Traced once for each number of rows and kept: tracing takes longer than many batches.
 """
@@ -39,8 +41,8 @@ class GroupFunction:
     host_paths: frozenset[str]
     has_mask: bool
     id_dtype: np.dtype | None
-    _traced: dict[int | None, Any] = dataclasses.field(default_factory=dict, repr=False)
-    _lock: Any = dataclasses.field(default_factory=threading.Lock, repr=False)
+    _traced: dict[int | None, Any] = dataclasses.field(default_factory=dict, init=False, repr=False)
+    _lock: Any = dataclasses.field(default_factory=threading.Lock, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if taken := [path for path in self.chain.specs if path.split("/")[0] in RESERVED]:

@@ -24,9 +24,9 @@ HostBatch = Mapping[str, npt.NDArray[np.generic]]
 class HostBatches(Iterator[HostBatch]):
     """Read-only views of memory that TensorFlow hands over and never writes again.
 
-    One element of the dataset may hold several small steps. After a failure as many steps are read
-    one by one, so that those before the failed step are delivered, and so that an error which
-    passes ends nothing.
+    One element of the dataset may hold several small steps. After a failure the same number of
+    steps is read one at a time: those before the failed step are delivered, and an error that does
+    not come again ends nothing.
 
     Args:
         make_dataset: `HostPipeline.dataset`.
@@ -79,7 +79,8 @@ class HostBatches(Iterator[HostBatch]):
     def _next_element(self) -> HostBatch:
         if self._retry_end is not None and self.step >= self._retry_end:
             self._retry_end = None
-            self._elements = self._open(self._sizes.steps)
+            if self._sizes.steps > 1:
+                self._elements = self._open(self._sizes.steps)
         try:
             return self._take()
         except FAILURES as error:
@@ -98,7 +99,7 @@ class HostBatches(Iterator[HostBatch]):
             raise cause from error
 
     def _open(self, steps: int) -> Iterator[Mapping[str, Any]]:
-        """Return an iterator from the present step on, over so many steps an element."""
+        """Return an iterator from the present step on, with `steps` steps per element."""
         dataset = self._make_dataset(self.step, steps=steps, stopped=self._stopped)
         if self._ragged:
             dataset = dataset.map(split_parts)

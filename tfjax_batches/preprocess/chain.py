@@ -127,7 +127,7 @@ class Chain:
     def digest(self, places: Collection[int] | None = None) -> str:
         """Return 16 hex digits that are equal where the transforms at some places do the same."""
         chosen = [t for p, t in enumerate(self.transforms) if places is None or p in places]
-        text = "\n".join(f"{name_of(each.transform)} {each.digest}" for each in chosen)
+        text = "\n".join(each.digest for each in chosen)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def __call__(self, features: GroupFeatures, seeds: tf.Tensor) -> GroupFeatures:
@@ -171,7 +171,7 @@ def build_chain(transforms: Sequence[Transform], specs: Specs) -> Chain:
     return Chain(transforms=tuple(bound), before=specs)
 
 
-def check_transforms(transforms: object) -> tuple[Transform, ...]:
+def to_transforms(transforms: object) -> tuple[Transform, ...]:
     """Return the argument `transforms` of `build` as a tuple."""
     if isinstance(transforms, Sequence) and all(
         isinstance(each, MapExamples | MapBatches) for each in transforms

@@ -57,7 +57,7 @@ def register_op(op: Op | None = None, *, name: str | None = None) -> Op | Callab
             f"{op!r} with the name {known_as!r}. Write @register_op(name='invert') above it."
         )
     taken = OPS.get(known_as, op)
-    if _origin(taken) != _origin(op):
+    if taken is not op and (_origin(taken) != _origin(op) or "<lambda>" in _origin(op)):
         raise ConfigError(
             f"The name of an op must be free; {known_as!r} is {_origin(taken)}, and {_origin(op)} "
             f"is another function. Choose another, as in @register_op(name='my_{known_as}')."
@@ -74,6 +74,12 @@ def build_transforms(ops: str) -> tuple[Transform, ...]:
         ['flip_lr', 'value_range(-1, 1)']
     """
     return tuple(_build_transform(call) for call in parse_ops(ops))
+
+
+def bind_call(call: OpCall) -> list[Any]:
+    """Return `[name, {parameter: value}]` of a call, equal for every spelling of it."""
+    bound = inspect.signature(OPS[call.name]).bind(*call.args, **call.kwargs)
+    return [call.name, bound.arguments]
 
 
 def is_library_op(name: str) -> bool:

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow_datasets as tfds
 
+from tfjax_batches.errors import MissingPackageError
+
 INTENSITY_SCALE = 15
 """Stored intensities, 0 to 240, are the original's 0 to 16 times this: `image // 15` inverts it."""
 
@@ -88,7 +90,7 @@ def _load_digits() -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         # Not at the top: scikit-learn is an optional package, needed only to prepare this dataset.
         from sklearn.datasets import load_digits
     except ImportError as error:
-        raise ImportError(
+        raise MissingPackageError(
             "Preparing the dataset 'digits' needs scikit-learn, which holds the images; "
             f"importing it failed: {error}. Install it with `pip install 'tfjax_batches[demo]'`."
         ) from error

@@ -10,6 +10,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -91,10 +92,10 @@ def _open_split(stem: str, files: Mapping[str, int]) -> RecordIndex:
         if (loaded := load_cached(index_file, _FORMAT)) is None:
             continue
         header, offsets = loaded
-        stored = [FileKey(*entry) for entry in header["files"]]
+        stored = _stored_keys(header, offsets)
         if set(keys.values()) <= set(stored):
             return _choose(offsets, stored, keys.values(), index_file)
-        known |= dict(zip(stored, np.split(offsets, _starts(stored)[1:]), strict=True))
+        known |= zip(stored, np.split(offsets, _starts(stored)[1:]), strict=False)
     missing = {path: key for path, key in keys.items() if key not in known}
     replaced = {key.name for key in missing.values()}
     known = {key: part for key, part in known.items() if key.name not in replaced}
@@ -103,6 +104,20 @@ def _open_split(stem: str, files: Mapping[str, int]) -> RecordIndex:
     header = {"format": _FORMAT, "files": [dataclasses.astuple(key) for key in known]}
     saved = save_cached(index_files, f"the index of {stem}", header, offsets)
     return _choose(offsets, known, keys.values(), saved)
+
+
+def _stored_keys(header: Mapping[str, Any], offsets: Int64Array) -> list[FileKey]:
+    """Return the files of an index file, none if the offsets are not theirs."""
+    try:
+        stored = [FileKey(*entry) for entry in header["files"]]
+        starts = np.array(_starts(stored))
+        ends = starts + [key.num_records for key in stored]
+        is_whole = len(offsets) == ends[-1] + 1
+        # Wrong offsets could give whole records, of other examples.
+        fit = (offsets[starts] == 0) & (offsets[ends] == [key.size for key in stored])
+    except (KeyError, TypeError, IndexError):
+        return []
+    return stored if is_whole and fit.all() else []
 
 
 def _scan_files(missing: Mapping[str, FileKey]) -> dict[FileKey, Int64Array]:
