@@ -108,3 +108,21 @@ def test_check_transforms_finds_values_that_differ_from_time_to_time() -> None:
         tjb.testing.check_transforms(
             [{"x": np.float32(i)} for i in range(4)], [tjb.MapBatches(count)]
         )
+
+
+def test_check_transforms_compares_features_of_any_size_by_value() -> None:
+    f = tfds.features
+    features = f.FeaturesDict(
+        {"x": np.float32, "words": f.Sequence(f.Text()), "paths": f.Sequence(f.Sequence(np.int64))}
+    )
+    examples = [
+        {"x": i, "words": ["a"] * i, "paths": [list(range(j)) for j in range(i)]} for i in range(4)
+    ]
+    keep = ("words", "paths")
+    tjb.testing.check_transforms(
+        examples, [tjb.MapExamples(lambda example: example)], features, keep_on_host=keep
+    )
+    with pytest.raises(tjb.TransformError, match="'x' of example 0"):
+        tjb.testing.check_transforms(
+            examples, [tjb.MapBatches(center)], features, keep_on_host=keep
+        )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All faults of a config at once, each by rule, value and mend."""
+"""All errors of a config at once, each with rule, value and fix."""
 
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,7 @@ def test_checked_reports_all_errors_at_once() -> None:
     assert all(f"\n  {name} must" in str(caught.value) for name in names)
 
 
-def test_checked_preprocess_shows_what_is_no_spec_beside_other_faults() -> None:
+def test_checked_shows_wrong_ops_beside_other_errors() -> None:
     with pytest.raises(ConfigError) as caught:
         BatchConfig(**{**GOOD, "seed": -1}, preprocess="flip_lr|cast(x)").checked()
     message = str(caught.value)

@@ -421,7 +421,7 @@ def test_host_batches_other_failure_keeps_its_error_and_tells_the_step(
     numbers_folder: str,
 ) -> None:
     class Failing:
-        """Reads, but for some examples."""
+        """Fails to read some examples."""
 
         def __init__(self, reader: RecordReader) -> None:
             self._reader = reader

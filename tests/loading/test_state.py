@@ -79,7 +79,7 @@ def test_restore_under_carry_with_another_batch_size_goes_on_from_the_position(
     tail = rows_from(resumed, first, resumed.num_steps or 0)
     length = min(len(tail), len(whole) - position)
     assert tail[:length] == whole[position : position + length]
-    # All that the epochs hold is delivered, but for less than one batch.
+    # Less than one batch of what the epochs hold is left.
     assert position + len(tail) > 3 * plan.num_examples - other.global_batch_size
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of batches of which each process holds a part."""
+"""Pictures of batches that lie on several processes."""
 
 import pytest
 

@@ -135,7 +135,7 @@ def test_second_build_reads_no_record(numbers_folder: str, records_read: list[in
 def test_each_record_is_read_once(
     tmp_path: Path, records_read: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Groups of 16, of which the last is filled up."""
+    """Groups of 16; the last one is filled up."""
     monkeypatch.setattr(filter_scan, "_GROUP_ROWS", 16)
     folder = make_numbers(tmp_path, 300, num_files=2)
     assert ids_of(THIRDS, folder) == [n for n in range(300) if is_selected(n)]

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all processes must agree on before they load parts of one batch.
 
-The only place that talks to other processes, always on the caller's thread: in `build` and in
-`check_replicas`.
+Exchanges facts between processes, always on the caller's thread.
 """
 
 import json

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The index is cached, and used only for files that have not changed."""
 
+import io
 import json
 import os
 import subprocess
@@ -171,6 +172,18 @@ def test_open_index_notices_other_shard_lengths(tmp_path: Path) -> None:
         open_index(files)
 
 
+def with_header(data: bytes, header: Any) -> bytes:
+    return data[: data.index(b"{", data.index(b"\n"))] + json.dumps(header).encode()
+
+
+def with_offsets(data: bytes, change: Callable[[Any], Any]) -> bytes:
+    """Return an index file with other offsets and its header."""
+    header = data[data.index(b"{", data.index(b"\n")) :]
+    file = io.BytesIO()
+    np.save(file, change(np.load(io.BytesIO(data))))
+    return file.getvalue() + header
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -180,6 +193,14 @@ def test_open_index_notices_other_shard_lengths(tmp_path: Path) -> None:
         lambda data: data[: len(data) // 2],
         lambda data: data[: data.index(b"{")],  # no header
         lambda data: data.replace(b"index 2", b"index 1"),
+        lambda data: with_header(data, []),
+        lambda data: with_header(data, {}),
+        lambda data: with_header(data, {"format": "tfjax_batches index 2"}),
+        lambda data: with_header(data, {"format": "tfjax_batches index 2", "files": [[1]]}),
+        lambda data: data[: data.index(b"{")] + b"[" * 100,
+        lambda data: with_offsets(data, lambda offsets: offsets[:-2]),
+        lambda data: with_offsets(data, lambda offsets: np.roll(offsets, 1)),
+        lambda data: with_offsets(data, lambda offsets: np.append(offsets[1:], offsets[-1])),
     ],
 )
 def test_open_index_damaged_index_file_is_written_again(
@@ -270,7 +291,7 @@ def test_open_index_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_open_index_offsets_stay_in_the_file(tmp_path: Path) -> None:
-    """8 bytes a record, of which only those used are read."""
+    """8 bytes a record; only the used ones are read."""
     split = write_split(tmp_path, num_files=2, per_file=3)
     open_index(files_of(split))
     offsets = open_index(files_of(split)).offsets
