@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bounded queue between the thread that makes batches and the consumer.
 
-Holds at all times: batches leave in the order in which they came; the error or end of the source
+Holds at all times: batches leave in the order in which they came; the error or end of reading
 follows the last of them, and is raised at every later call; what waits is within `depth` and
 `max_bytes`. Once shut it holds nothing and accepts nothing.
 """
@@ -48,7 +48,7 @@ class Buffer(Generic[B]):
             return not self._shut
 
     def put(self, batch: B, state: Any) -> None:
-        """Add a batch, and the state of the source after it. The caller has waited for room."""
+        """Add a batch, and the state after it. The caller has waited for room."""
         num_bytes = 0 if self._max_bytes is None else _device_bytes(batch)
         with self._changed:
             if not self._shut:

@@ -4,8 +4,8 @@
 The thread is a daemon, because at exit the interpreter joins all other threads before it runs
 `atexit` handlers. But a daemon that runs C++ code when the interpreter goes away is killed there,
 which aborts or hangs the process. So an `atexit` handler ends it in time: it is registered after
-those of JAX and TensorFlow and therefore runs before them. The thread itself drops the source as it
-ends, and with it the threads of tf.data, which call into Python too.
+those of JAX and TensorFlow and therefore runs before them. The thread itself drops the iterator of
+host batches as it ends, and with it the threads of tf.data, which call into Python too.
 """
 
 import atexit
@@ -23,7 +23,7 @@ from tfjax_batches.placing.watchdog import warn_of_stalls
 H = TypeVar("H")
 B = TypeVar("B")
 
-_JOIN_SECONDS = 1.5  # `close` returns within two seconds, whatever the source does
+_JOIN_SECONDS = 1.5  # `close` returns within two seconds, whatever the reading does
 
 
 class Producer(Generic[H, B]):
@@ -38,7 +38,7 @@ class Producer(Generic[H, B]):
 
     def __init__(
         self,
-        source: Iterator[H],
+        host_batches: Iterator[H],
         place: Callable[[H], B],
         get_state: Callable[[], Any],
         cancel: Callable[[], None],
@@ -48,7 +48,7 @@ class Producer(Generic[H, B]):
         in_thread: bool,
         stall_seconds: float | None,
     ) -> None:
-        self._source: Iterator[H] | None = source
+        self._host_batches: Iterator[H] | None = host_batches
         self._place = place
         self._get_state = get_state
         self._cancel = cancel
@@ -67,12 +67,12 @@ class Producer(Generic[H, B]):
 
     def produce_one(self) -> bool:
         """Read and place the next batch; return False when there is none or none is wanted."""
-        # No local may name the source: the traceback of an error would keep it alive.
-        if self._source is None:
+        # No local may name the iterator: the traceback of an error would keep it alive.
+        if self._host_batches is None:
             return False
         try:
             with self._progress.timed(Phase.READ):
-                host_batch = next(self._source)
+                host_batch = next(self._host_batches)
                 state = self._get_state()
             # Read before there is room, so that the copy to the device starts as soon as there is.
             with self._progress.timed(Phase.FULL):
@@ -91,19 +91,19 @@ class Producer(Generic[H, B]):
                     "that batch."
                 )
             )
-            self._drop_source()
+            self._drop_host_batches()
             raise
         # The consumer gets every other error, at the place of the batch.
         except BaseException as error:
             self._buffer.fail(error)
-        self._drop_source()
+        self._drop_host_batches()
         return False
 
     def request_stop(self) -> None:
         """End soon, without waiting: a finalizer may run in any thread, holding any lock."""
         self._buffer.shut()
         if self.thread is None:
-            self._drop_source()
+            self._drop_host_batches()
 
     def end(self) -> None:
         """End, and wait up to 1.5 seconds for the thread; log a warning if it needs longer."""
@@ -118,8 +118,8 @@ class Producer(Generic[H, B]):
         thread.join(_JOIN_SECONDS)
         if thread.is_alive():
             logging.warning(
-                "tfjax_batches: an iterator was closed while its source was busy (phase %r), and "
-                "its thread has not ended in %.1f s; it ends when the source returns.",
+                "tfjax_batches: an iterator was closed while it was reading (phase %r), and "
+                "its thread has not ended in %.1f s; it ends when that returns.",
                 self._progress.phase.value,
                 _JOIN_SECONDS,
             )
@@ -129,21 +129,21 @@ class Producer(Generic[H, B]):
             pass
 
     def _start_dropping(self) -> threading.Thread | None:
-        """Drop the source of a synchronous iterator in a thread, because that may take long."""
-        if self._source is None:
+        """Without a thread, drop the host batches in one, because that may take long."""
+        if self._host_batches is None:
             return None
-        thread = _make_thread("prefetch", self._drop_source)
+        thread = _make_thread("prefetch", self._drop_host_batches)
         try:
             thread.start()
         except RuntimeError:  # some versions of Python start no thread at exit
-            self._drop_source()
+            self._drop_host_batches()
         return thread
 
-    def _drop_source(self) -> None:
-        if self._source is None:
+    def _drop_host_batches(self) -> None:
+        if self._host_batches is None:
             return  # also at interpreter shutdown, when the names below may be gone
         # For tf.data this waits until none of its threads runs Python code.
-        self._source, self._get_state, self._cancel = None, lambda: None, lambda: None
+        self._host_batches, self._get_state, self._cancel = None, lambda: None, lambda: None
         self._ended.set()
         atexit.unregister(self.end)
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The double buffer: the next batches are read and placed while the consumer uses earlier ones.
 
-    source ─► read ─► place, once there is room ─► buffer ─► next
+    host batches ─► read ─► place, once there is room ─► buffer ─► next
 
 Holds at all times:
 
-* `next` gives what a loop over the source would: the same batches, error and end, in order.
+* `next` gives what a loop over the host batches would: the same batches, error and end, in order.
 * At most `depth` placed batches wait, of at most `max_bytes` in all; one more is read on the host.
 * `state` is that of the batch last delivered, never of one made ahead.
 * The thread starts no collective: all processes would have to start it in the same order.
@@ -28,19 +28,19 @@ B = TypeVar("B")
 
 
 class Prefetcher(Iterator[B], Generic[H, B]):
-    """Iterates over the placed batches of a source, made up to `depth` ahead in a thread.
+    """Iterates over placed batches, made up to `depth` ahead in a thread.
 
     With depth 0 `next` itself reads and places, with the same results. It is closed by `close`, at
     the end of a `with` block, when the last reference is dropped, and at interpreter exit.
 
     Args:
-        source: Iterator of host batches. Used by one thread at a time, and dropped at the end.
+        host_batches: Used by one thread at a time, and dropped at the end.
         place: Turns a host batch into a batch on the devices.
         depth: Placed batches that may wait for the consumer.
         max_bytes: Device memory of this process that those may take; see `Buffer`. None: no limit.
         get_state: Returns the state after the batch that was read last. None: the state is None.
-        cancel: Makes a `next(source)` in progress in another thread return, whatever it returns.
-            None: it returns by itself.
+        cancel: Makes a `next(host_batches)` in progress in another thread return something. None:
+            it returns by itself.
         stall_seconds: A warning is logged each time `next` has waited this long. None: never.
 
     Example:
@@ -51,7 +51,7 @@ class Prefetcher(Iterator[B], Generic[H, B]):
 
     def __init__(
         self,
-        source: Iterator[H],
+        host_batches: Iterator[H],
         place: Callable[[H], B],
         *,
         depth: int,
@@ -65,7 +65,7 @@ class Prefetcher(Iterator[B], Generic[H, B]):
         self._alarm = InputBoundAlarm()
         self._buffer = Buffer[B](depth, max_bytes)
         self._producer = Producer(
-            source,
+            host_batches,
             place,
             get_state,
             cancel or (lambda: None),
@@ -86,10 +86,10 @@ class Prefetcher(Iterator[B], Generic[H, B]):
         return self._progress.stats()
 
     def __next__(self) -> B:
-        """Return the next batch; an error of the source stands in the place of its batch.
+        """Return the next batch; an error of reading stands in the place of its batch.
 
         Raises:
-            StopIteration: The source has no more batches.
+            StopIteration: There are no more batches.
             IteratorClosedError: `close` was called.
         """
         with self._progress.timed(Phase.WAIT):

@@ -13,7 +13,7 @@ class Phase(enum.StrEnum):
     """What a thread is doing. Profiler traces show the names after `tfjax_batches: `."""
 
     READ = "read"
-    """Getting the next host batch from its source."""
+    """Getting the next host batch."""
     FULL = "full"
     """Holding a host batch until there is room for it on the device."""
     PLACE = "place"
