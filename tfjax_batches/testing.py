@@ -23,7 +23,7 @@ from jax.sharding import Mesh
 
 from tfjax_batches.config.batch_config import config_from
 from tfjax_batches.errors import BatchesError, ConfigError, FeatureError, TransformError
-from tfjax_batches.features.paths import flatten
+from tfjax_batches.features.paths import flatten, nest
 from tfjax_batches.loading.loader import BatchLoader
 from tfjax_batches.loading.wiring import Destination, OpenRun, make_loader
 from tfjax_batches.pipeline.filter_scan import find_selection
@@ -35,6 +35,8 @@ from tfjax_batches.preprocess.filter import FilterExamples, check_filter
 from tfjax_batches.preprocess.registry import build_transforms
 from tfjax_batches.preprocess.transforms import Transform
 from tfjax_batches.reading.split import FileRange, Split
+
+__all__ = ["check_transforms", "loader_of"]
 
 Examples = Sequence[Mapping[str, Any]]
 
@@ -58,8 +60,8 @@ def loader_of(
             has; strings and bytes as text.
         transforms: As for `build`.
         filter: As for `build`. Nothing is saved.
-        **fields: Fields of `BatchConfig`. By default all examples are one batch, in their order,
-            once.
+        **fields: Fields of `BatchConfig`. By default all examples, or all that `filter` selects,
+            are one batch, in their order, once.
 
     Returns:
         A loader of this process alone, whatever other processes there are.
@@ -75,9 +77,7 @@ def loader_of(
     """
     if not examples:
         raise ConfigError("loader_of takes at least one example; got none. Give some.")
-    defaults = {"global_batch_size": len(examples), "shuffle": "none", "num_epochs": 1}
-    config = config_from("examples", {**defaults, **fields}, "loader_of")
-    known = features or tfds.features.FeaturesDict(_features_of(examples[0]))
+    known = features or _features_of(examples)
     reader = _MemoryReader([_serialize(known, example) for example in examples])
     split = Split(
         name="examples/0.0.0",
@@ -88,6 +88,12 @@ def loader_of(
         ),
         features=known,
     )
+    selection = None
+    if (chosen := check_filter(filter)) is not None:
+        selection = find_selection(chosen, split, reader, uses_files=False)
+    size = len(examples) if selection is None else len(selection.ids)
+    defaults = {"global_batch_size": size, "shuffle": "none", "num_epochs": 1}
+    config = config_from("examples", {**defaults, **fields}, "loader_of")
     sharding = data_sharding(Mesh(np.array(jax.local_devices()[:1]), ("data",)))
     destination = Destination(
         layout=BatchLayout.from_sharding(sharding, config.global_batch_size),
@@ -102,9 +108,6 @@ def loader_of(
         reader=reader,
         transforms=(*build_transforms(config.preprocess), *to_transforms(transforms)),
     )
-    selection = None
-    if (chosen := check_filter(filter)) is not None:
-        selection = find_selection(chosen, split, reader, uses_files=False)
     return make_loader(run, selection)
 
 
@@ -121,7 +124,7 @@ def check_transforms(
     several sizes, with padding rows among them, and compared bit by bit.
 
     Args:
-        examples: At least two, as for `loader_of`; better more, and different ones.
+        examples: As for `loader_of`; several different ones show more.
         transforms: As for `build`.
         features: As for `loader_of`.
         **fields: Fields of `BatchConfig`, such as `preprocess`.
@@ -161,11 +164,18 @@ def check_transforms(
         expected = found if expected is None else expected
         for path, values in expected.items():
             if (row := _first_difference(values, found[path])) is not None:
+                what = f"{path!r} of example {expected['_id'][row]}"
+                both = f"is {values[row]!r} and then {found[path][row]!r}"
+                if size == rows:
+                    raise TransformError(
+                        f"Transforms must give an example one result every time; {what} {both} "
+                        "in a second run. Take random numbers from tf.random.stateless_* with the "
+                        "seed of random=True."
+                    )
                 raise TransformError(
-                    "Transforms must give an example the same result every time and in any group; "
-                    f"{path!r} of example {expected['_id'][row]} is {values[row]!r} in a group of "
-                    f"{rows} rows and {found[path][row]!r} in groups of {size}. Let each row of "
-                    "a MapBatches depend on that row alone, or give row_multiple."
+                    f"Transforms must give an example the same result in any group; {what} {both}, "
+                    f"in a group of {rows} rows and in groups of {size}. Let each row of a "
+                    "MapBatches depend on that row alone, or give row_multiple."
                 )
 
 
@@ -195,11 +205,23 @@ class _MemoryReader:
         return "memory"
 
 
-def _features_of(example: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: _features_of(value) if isinstance(value, Mapping) else _feature_of(name, value)
-        for name, value in example.items()
-    }
+def _features_of(examples: Examples) -> tfds.features.FeaturesDict:
+    """Return features of the shapes and dtypes of the first example, which all others fit."""
+    if not all(isinstance(example, Mapping) for example in examples):
+        raise ConfigError(
+            f"Examples are dicts of features; got {examples!r}. Write [{{'x': np.float32(1)}}, …]."
+        )
+    first, *others = [flatten(example) for example in examples]
+    features = {path: _feature_of(path, value) for path, value in first.items()}
+    for other in others:
+        for path, value in other.items():
+            dtype = np.asarray(first.get(path, value)).dtype
+            if not np.can_cast(np.asarray(value).dtype, dtype, "same_kind"):
+                raise FeatureError(
+                    f"Examples have the dtypes of the first one; {path!r} is {dtype} there, and "
+                    f"{value!r} later. Correct the example, or give loader_of its features."
+                )
+    return tfds.features.FeaturesDict(nest(features))
 
 
 def _feature_of(name: str, value: Any) -> tfds.features.FeatureConnector:

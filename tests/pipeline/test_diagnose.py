@@ -87,14 +87,14 @@ def test_iter_transform_that_fails_names_itself_the_example_step_and_process(
             with pytest.raises(tjb.TransformError) as caught:
                 next(batches)
             message = str(caught.value)
-            assert f"2. {transform.fn.__name__} fails on record " in message
-            assert reader.describe(13) in message
+            assert f"2. {transform.fn.__name__} fails on example " in message
+            assert f"example 13, {reader.describe(13)}" in message
             assert (reader.describe(12) in message) == mixes
             assert reason in message
             assert "filter=tjb.FilterExamples" in message
             assert message.endswith("(Step 1 on process 0.)")
             assert isinstance(caught.value.__cause__, tf.errors.OpError)
-    with pytest.raises(tjb.TransformError, match="fails on record"):
+    with pytest.raises(tjb.TransformError, match="fails on example"):
         loader.preview(14)
     assert len(loader.preview(12)) == len(chain) + 1
 

@@ -19,7 +19,7 @@ def test_check_device_features_names_all_at_once() -> None:
     assert "  any_image: uint8 of shape (None, None, 3)" in message
     assert "  ragged: int64 of shape (None, None)" in message
     assert "  objects/box: float32 of shape (None, 4)" in message
-    assert "Leave them out: features=('label',)" in message
+    assert "leave them out: features=('label',)" in message
     assert "keep_on_host=('any_image', 'numbers', 'objects/box', 'objects/label'," in message
     check_device_features({"label": specs["label"]}, (), "made")
     check_device_features(specs, set(specs) - {"label"}, "made")
@@ -32,7 +32,7 @@ def test_check_device_features_tells_what_made_them_so_and_what_can_be_parsed() 
             specs, (), "made", parsed=("label", "words"), origin_of=lambda path: ", made by 1. f"
         )
     assert "  text: a string, made by 1. f\n" in str(caught.value)
-    assert "features=('label', 'words')" in str(caught.value)
+    assert "features=" not in str(caught.value)
 
 
 def test_choose_host_paths_take_lengths_along_where_they_are() -> None:
@@ -51,10 +51,10 @@ def test_choose_host_paths_take_lengths_along_where_they_are() -> None:
 def test_check_device_features_advises_features_that_can_be_named() -> None:
     decoder = Decoder(features_of("objects", "text"), None, "made", pad_to={"objects": 2})
     assert decoder.parsed == ("objects/box", "objects/label", "text")
-    with pytest.raises(FeatureError, match=r"Leave them out: features=\('objects/box', 'objects/l"):
+    with pytest.raises(FeatureError, match=r"leave them out: features=\('objects/box', 'objects/l"):
         check_device_features(decoder.specs, (), "made", decoder.parsed)
     alone = Decoder(features_of("text"), None, "made")
     with pytest.raises(FeatureError) as caught:
         check_device_features(alone.specs, (), "made", alone.parsed)
-    assert "\nLeave them on the host: keep_on_host=('text',)" in str(caught.value)
+    assert "leave them on the host: keep_on_host=('text',)" in str(caught.value)
     assert "features=()" not in str(caught.value)

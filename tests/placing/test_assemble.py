@@ -56,7 +56,7 @@ def test_to_device_dtype_values_in_range_become_32_bits() -> None:
 @pytest.mark.parametrize(
     ("path", "values", "words"),
     [
-        ("n", np.array([1, 2**31]), "'n'.* int64 .*2147483648 .*int32.*jax_enable_x64.*features="),
+        ("n", np.array([1, 2**31]), r"'n'.* int64 .*2147483648 .*_x64.*keep_on_host=\('n',\)"),
         ("n", np.array([2**32], np.uint64), "'n'.* uint64 .*4294967296 .*uint32.*jax_enable_x64"),
         ("n", np.array([0.1]), r"'n'.* float64 .*0\.1 .*float32.*_x64.*cast\('float32', 'n'\)"),
         ("n", np.array([1e300]), r"'n'.* float64 .*1e\+300 .*float32.*cast\('float32', 'n'\)"),

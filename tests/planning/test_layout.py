@@ -211,9 +211,9 @@ def test_simulate_process_indices_may_have_gaps() -> None:
 )
 def test_from_sharding_what_is_no_named_sharding_on_devices_is_refused(sharding: object) -> None:
     good = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), PartitionSpec("data"))
-    with pytest.raises(LayoutError, match=r"one Mesh of devices; sharding is"):
+    with pytest.raises(LayoutError, match=r"one Mesh.*; sharding is"):
         BatchLayout.from_sharding(sharding, 8)  # type: ignore[arg-type]
-    with pytest.raises(LayoutError, match=r"feature_shardings\['x'\] is .*Write NamedSharding"):
+    with pytest.raises(LayoutError, match=r"feature_shardings\['x'\] is .*NamedSharding\(mesh"):
         BatchLayout.from_sharding(good, 8, {"x": sharding})  # type: ignore[dict-item]
 
 

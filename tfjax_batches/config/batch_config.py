@@ -129,7 +129,8 @@ def config_from(
     """
     known = {field.name for field in dataclasses.fields(BatchConfig)}
     if unknown := sorted(set(fields) - known):
-        hints = "\n".join(f"  {name!r}: {nearest_hint(name, known)}" for name in unknown)
+        named = {*known, "sharding", "feature_shardings", "transforms", "filter"}
+        hints = "\n".join(f"  {name!r}: {nearest_hint(name, named)}" for name in unknown)
         raise ConfigError(
             f"{caller}() takes the fields of BatchConfig as keywords; unknown:\n{hints}"
         )

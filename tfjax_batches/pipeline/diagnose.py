@@ -6,6 +6,7 @@ well: the examples in question are read, decoded and transformed again, a few at
 """
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -62,7 +63,8 @@ def find_bad_record(
         except FAILURES as error:
             return RecordError(
                 "A record is a tf.train.Example with the features that the dataset's metadata "
-                f"names; {reader.describe(int(example))}, is not: {reason_of(error)} "
+                f"names; example {example}, {reader.describe(int(example))}, is not: "
+                f"{reason_of(error)} "
                 "Prepare the dataset again, or leave the feature out with features=(…)."
             )
     return None
@@ -98,6 +100,9 @@ def reason_of(error: Exception) -> str:
         return "its bytes cannot be parsed."
     noise = ("Graph execution error", "Detected at", "File ", "[[{{", "Traceback", "<stack traces")
     message = error.message if isinstance(error, tf.errors.OpError) else str(error)
+    # Of a failed assertion the text that was given, without the values that were compared.
+    if found := re.match(r"assertion failed: \[(.*?)\] \[Condition", message, re.DOTALL):
+        message = found[1].replace("\\'", "'")
     lines = [line.strip() for line in message.splitlines()]
     reasons = [line for line in lines if line and not line.startswith(noise)]
     line = reasons[0] if reasons else "TensorFlow gives no reason"

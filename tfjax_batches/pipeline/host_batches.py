@@ -86,7 +86,7 @@ class HostBatches(Iterator[HostBatch]):
         except FAILURES as error:
             if self._retry_end is None:
                 logging.warning(
-                    "tfjax_batches: reading step %d failed (%s); it is read once more.",
+                    "tfjax_batches: step %d failed (%s); it is made once more.",
                     self.step,
                     type(error).__name__,
                 )

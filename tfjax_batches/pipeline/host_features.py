@@ -57,13 +57,19 @@ def check_device_features(
     if not refused:
         return
     listed = "\n".join(f"  {path}: {form}" for path, form in refused.items())
+    # `features` and `pad_to` name features as they are stored.
+    stored = {path for path in refused if not origin_of(path)}
     good = tuple(path for path in (specs if parsed is None else parsed) if path not in refused)
+    lengths = {p: 16 for p in stored if specs[p].is_paddable and not specs[p].is_string}
     host = tuple(sorted({*host_paths, *refused}))
-    lengths = {p: 16 for p in refused if specs[p].is_paddable and not specs[p].is_string}
-    leave_out = f"Leave them out: features={good!r}; or leave" if good else "Leave"
-    pad = f"; or give them a length: pad_to={lengths!r}" if lengths else ""
+    fixes = [
+        f"leave them out: features={good!r}" if good and stored == set(refused) else "",
+        f"leave them on the host: keep_on_host={host!r}",
+        f"give them a length: pad_to={lengths!r}" if lengths else "",
+        "add an op behind that fixes their shape, such as pad(16, key=…) or resize(224, key=…), "
+        "or that drops them",
+    ]
     raise FeatureError(
         f"A device holds features of fixed shape that are no strings; {dataset} has others:\n"
-        f"{listed}\n{leave_out} them on the host: keep_on_host={host!r}{pad}; or let a transform "
-        "drop or convert them."
+        f"{listed}\nTo fix it, {'; or '.join(filter(None, fixes))}."
     )

@@ -24,7 +24,7 @@ from tfjax_batches.pipeline.host_batches import HostBatches
 from tfjax_batches.pipeline.planned_reader import PlannedReader, RecordGroup
 from tfjax_batches.pipeline.preview import preview_stages
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.planning.plan import BatchPlan, StepPlan
+from tfjax_batches.planning.plan import PADDING, BatchPlan, StepPlan
 from tfjax_batches.preprocess.chain import Chain
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.formats import RecordReader
@@ -195,7 +195,11 @@ class HostPipeline:
         failure = find_failure(functions, self.decoder, self._read_few(step_plan))
         if failure is None:
             return None
-        stored = "; ".join(self.reader.describe(e) for e in failure.examples.tolist() if e >= 0)
+        stored = "; ".join(
+            f"example {example}, {self.reader.describe(example)}"
+            for example in failure.examples.tolist()
+            if example != PADDING
+        )
         return TransformError(
             f"A transform returns features for every example; {failure.label} fails on {stored}: "
             f"{failure.reason} Correct the transform, or leave the example out with a split or "

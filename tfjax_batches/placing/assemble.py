@@ -100,13 +100,16 @@ def to_device_dtype(
     if np.issubdtype(values.dtype, np.inexact):
         changed &= ~np.isnan(values)
     if changed.any():
-        fix = "with_ids=False"
+        fix = "use with_ids=False"
         if path != ID:
-            fix = f"features=(…) without it, or cast('float32', {path!r}) in preprocess"
+            fix = (
+                f"cast it, with cast('float32', {path!r}) or in the transform that makes it; or "
+                f"leave it on the host, with keep_on_host=({path!r},)"
+            )
         raise FeatureError(
             f"A value reaches the device unchanged; feature {path!r} is {values.dtype} and "
             f"{values[changed].flat[0]} is not a value of {dtype}, which JAX uses for it. "
-            f"Turn on jax_enable_x64, or use {fix}."
+            f"Turn on jax_enable_x64; or {fix}."
         )
     return narrow
 

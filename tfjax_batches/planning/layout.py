@@ -97,13 +97,19 @@ class BatchLayout:
             LayoutError: As for the class; or an argument is no sharding on a mesh of devices, or
                 the shardings are on different meshes.
         """
+        if not isinstance(feature_shardings or {}, Mapping):
+            raise LayoutError(
+                f"feature_shardings maps features to shardings; got {feature_shardings!r}. "
+                "Write {'tokens': NamedSharding(mesh, spec)}."
+            )
         own = dict(sorted((feature_shardings or {}).items()))
         owned = [(f"feature_shardings[{name!r}]", each) for name, each in own.items()]
         for owner, each in [("sharding", sharding), *owned]:
             if not _is_on_devices(each) or each.mesh != sharding.mesh:
                 raise LayoutError(
-                    "All shardings of a batch are NamedShardings on one Mesh of devices; "
-                    f"{owner} is {each!r}. Write NamedSharding(mesh, PartitionSpec('data'))."
+                    "All shardings of a batch are NamedShardings on one Mesh, with its devices in "
+                    f"one order; {owner} is {each!r}. Make each from the same Mesh, as in "
+                    "NamedSharding(mesh, PartitionSpec('data'))."
                 )
         return cls(
             mesh_shape=tuple(sharding.mesh.shape.items()),
@@ -134,7 +140,8 @@ class BatchLayout:
             LayoutError: As for the class; or `mesh_shape` or `process_of_device` is malformed, or
                 they do not fit together.
         """
-        if not all(is_integer(size, 1) for size in mesh_shape.values()):
+        is_shape = isinstance(mesh_shape, Mapping)
+        if not is_shape or not all(is_integer(size, 1) for size in mesh_shape.values()):
             raise LayoutError(
                 "mesh_shape maps axis names to integer sizes of at least 1; got "
                 f"{mesh_shape!r}. Write {{'data': 4, 'model': 2}}."

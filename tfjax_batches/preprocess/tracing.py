@@ -87,11 +87,11 @@ def trace(transform: Transform, label: str, before: Specs, rows: int | None) -> 
         if isinstance(cause, BatchesError):  # has its own rule, values and fix
             raise kind(f"{label} fails: {cause}") from error
         given = ", ".join(f"{path}: {spec.describe()}" for path, spec in before.items())
-        reason = str(error).strip().rpartition("\n")[2].strip()
+        reason = f"{type(cause).__name__}: {str(cause).strip().partition(chr(10))[0]}"
         raise kind(
             f"A transform must be a TensorFlow function of its features; {label} was given "
             f"{given or 'none'} and failed: {reason}\n"
-            "Fix the function, or move it to where its features are as it needs them."
+            "Fix the function, or change its place among the transforms."
         ) from error
 
 
@@ -130,8 +130,8 @@ def _check_rows(path: str, value: Value, rows: int | None) -> None:
     if shape.rank is not None and shape[:1].as_list() != [rows]:
         raise FeatureError(
             f"A transform must keep the rows of its batch; it was given {rows} rows and returns "
-            f"{path!r} of shape {shape}. Return a value for each row, in order; use "
-            "tf.ensure_shape if TensorFlow lost their number."
+            f"{path!r} of shape {shape}. Return a value for each row, in order; if TensorFlow lost "
+            "the number of rows, write tf.ensure_shape with that of another feature."
         )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfjax_batches.errors import ConfigError
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.showing.figures import new_figure
 
@@ -30,6 +31,7 @@ def plot_layout(layout: BatchLayout) -> "Figure":
         The figure. A notebook shows it as the value of a cell; `savefig` writes it.
 
     Raises:
+        ConfigError: `layout` is something else, such as a loader.
         MissingPackageError: matplotlib is not installed.
 
     Example::
@@ -37,6 +39,11 @@ def plot_layout(layout: BatchLayout) -> "Figure":
         layout = tjb.BatchLayout.simulate({"data": 4, "model": 2}, "data", 64, process_of_device=4)
         tjb.plot_layout(layout)
     """
+    if not isinstance(layout, BatchLayout):
+        raise ConfigError(
+            f"plot_layout draws a BatchLayout; got a {type(layout).__name__}. Pass loader.layout, "
+            "or BatchLayout.simulate(...)."
+        )
     owners = layout.process_of_device[:_MOST_DEVICES]
     count = len(owners)
     starts, stops = layout.device_rows()[:count].T  # [devices] each

@@ -120,7 +120,7 @@ def test_image_ops_nested_keys_leave_the_rest_alone() -> None:
             [b"x"],
             r"must be \[n, h, w, c\]; 'image' is string\[1\]. Put decode\('image'\) in front",
         ),
-        ("resize(4)", np.zeros((2, 3)), r"\[n, h, w, c\].*float64\[2, 3\].*name a feature"),
+        ("resize(4)", np.zeros((2, 3)), r"\[n, h, w, c\].*float64\[2, 3\].*Name a feature"),
         ("flip_lr(key='imag')", IMAGES, "none at 'imag'. Did you mean 'image'.*key"),
         ("central_crop(11)", IMAGES, r"11 × 11.*'image' is uint8\[8, 10.*Put resize"),
         ("random_crop(15, 2)", IMAGES, r"15 × 15.*'image' is uint8\[8, 10.*Put resize"),

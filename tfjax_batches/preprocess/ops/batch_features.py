@@ -103,7 +103,9 @@ def get_images_of_any_size(batch: Batch, path: str) -> Value:
     """Return images [n, h, w, c], or [n, (h), (w), c] as a ragged tensor."""
     images = get_feature(batch, path)
     are_images = images.dtype != tf.string and images.shape.rank == 4
-    fix = f"Put decode({path!r}) in front, or name a feature of images with key."
+    fix = "Name a feature of images with key."
+    if images.dtype == tf.string:
+        fix = f"Put decode({path!r}) in front, or name a feature of images with key."
     check_feature(are_images, "Images must be [n, h, w, c]", path, images, fix)
     return images
 
