@@ -81,7 +81,7 @@ def test_pad_to_on_the_host_takes_strings_and_keeps_lengths_beside_them(
 
 
 def test_pad_to_is_named_where_it_would_help(things_folder: str) -> None:
-    with pytest.raises(tjb.FeatureError, match=r"pad_to=\{'objects/bbox': 16, 'obj"):
+    with pytest.raises(tjb.FeatureError, match=r"pad_to=\{'objects/bbox': 16, 'objects/l"):
         build(things_folder, pad_to={})
     with pytest.raises(tjb.FeatureError, match=r"'number' of things/1.0.0 is int64\. Leave it out"):
         build(things_folder, pad_to={"number": 3})

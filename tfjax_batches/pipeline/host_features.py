@@ -58,12 +58,12 @@ def check_device_features(
         return
     listed = "\n".join(f"  {path}: {form}" for path, form in refused.items())
     # `features` and `pad_to` name features as they are stored.
-    stored = {path for path in refused if not origin_of(path)}
+    stored = [path for path in refused if not origin_of(path)]
     good = tuple(path for path in (specs if parsed is None else parsed) if path not in refused)
     lengths = {p: 16 for p in stored if specs[p].is_paddable and not specs[p].is_string}
     host = tuple(sorted({*host_paths, *refused}))
     fixes = [
-        f"leave them out: features={good!r}" if good and stored == set(refused) else "",
+        f"leave them out: features={good!r}" if good and stored == [*refused] else "",
         f"leave them on the host: keep_on_host={host!r}",
         f"give them a length: pad_to={lengths!r}" if lengths else "",
         "add an op behind that fixes their shape, such as pad(16, key=…) or resize(224, key=…), "
