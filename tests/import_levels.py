@@ -39,8 +39,8 @@ FIRST_LEVEL = {"__init__", "__main__", "errors", "testing", "version"}
 
 ONLY_ROOMS = {
     "features": {"errors"},
-    "planning": {"errors", "text"},
-    "config": {"errors", "text", "planning"},
+    "planning": {"errors", "text", "features"},
+    "config": {"errors", "text", "features", "planning"},
 }
 """Rooms that may import less than the order allows."""
 

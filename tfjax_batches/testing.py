@@ -23,7 +23,7 @@ from jax.sharding import Mesh
 
 from tfjax_batches.config.batch_config import config_from
 from tfjax_batches.errors import BatchesError, ConfigError, FeatureError, TransformError
-from tfjax_batches.features.paths import flatten, nest
+from tfjax_batches.features.paths import ID, Path, flatten, nest, path_text
 from tfjax_batches.loading.loader import BatchLoader
 from tfjax_batches.loading.wiring import Destination, OpenRun, make_loader
 from tfjax_batches.pipeline.filter_scan import find_selection
@@ -152,7 +152,7 @@ def check_transforms(
         "with_ids": True,
         "num_epochs": 1,
     }
-    expected: dict[str, Any] | None = None
+    expected: dict[Path, Any] | None = None
     for size in (rows, rows, multiple, 2 * multiple):
         loader = loader_of(
             examples,
@@ -164,7 +164,7 @@ def check_transforms(
         expected = found if expected is None else expected
         for path, values in expected.items():
             if (row := _first_difference(values, found[path])) is not None:
-                what = f"{path!r} of example {expected['_id'][row]}"
+                what = f"{path_text(path)!r} of example {expected[(ID,)][row]}"
                 both = f"is {values[row]!r} and then {found[path][row]!r}"
                 if size == rows:
                     raise TransformError(
@@ -212,14 +212,15 @@ def _features_of(examples: Examples) -> tfds.features.FeaturesDict:
             f"Examples are dicts of features; got {examples!r}. Write [{{'x': np.float32(1)}}, …]."
         )
     first, *others = [flatten(example) for example in examples]
-    features = {path: _feature_of(path, value) for path, value in first.items()}
+    features = {path: _feature_of(path_text(path), value) for path, value in first.items()}
     for other in others:
         for path, value in other.items():
             dtype = np.asarray(first.get(path, value)).dtype
             if not np.can_cast(np.asarray(value).dtype, dtype, "same_kind"):
                 raise FeatureError(
-                    f"Examples have the dtypes of the first one; {path!r} is {dtype} there, and "
-                    f"{value!r} later. Correct the example, or give loader_of its features."
+                    f"Examples have the dtypes of the first one; {path_text(path)!r} is {dtype} "
+                    f"there, and {value!r} later. Correct the example, or give loader_of its "
+                    "features."
                 )
     return tfds.features.FeaturesDict(nest(features))
 

@@ -15,6 +15,7 @@ from jax.sharding import Mesh, NamedSharding
 from tfjax_batches.commands.options import FieldOption, field_options
 from tfjax_batches.config.batch_config import BatchConfig
 from tfjax_batches.errors import ConfigError, nearest_hint
+from tfjax_batches.features.paths import path_text
 from tfjax_batches.placing.sharding import data_sharding
 from tfjax_batches.planning.mesh_text import parse_mesh_shape
 
@@ -117,8 +118,8 @@ class _FieldSerializer(flags.ArgumentSerializer[Any]):
 
     def serialize(self, value: Any) -> str:
         if isinstance(value, dict):
-            return ",".join(f"{path}={length}" for path, length in value.items())
-        return ",".join(value) if isinstance(value, tuple) else str(value)
+            return ",".join(f"{path_text(name)}={length}" for name, length in value.items())
+        return ",".join(map(path_text, value)) if isinstance(value, tuple) else str(value)
 
 
 def _field_flag(field: FieldOption, name: str) -> flags.Flag[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tfjax_batches.commands.cli import given_fields
-from tfjax_batches.features.paths import flatten
+from tfjax_batches.features.paths import flatten, path_text
 from tfjax_batches.loading.dry_run import dry_run
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.showing.batch import array_text
@@ -31,7 +31,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _describe_stage(stage: str, features: Mapping[str, Any]) -> Description:
     rows = (
-        (path, array_text(array.dtype, array.shape), *_bounds(array), _values_text(array))
+        (
+            path_text(path),
+            array_text(array.dtype, array.shape),
+            *_bounds(array),
+            _values_text(array),
+        )
         for path, array in flatten(features).items()
     )
     header = ("feature", "array", "min", "max", "values")

@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tfjax_batches.config.field_checks import check_fields
 from tfjax_batches.errors import ConfigError, nearest_hint
+from tfjax_batches.features.paths import Name
 from tfjax_batches.planning.policies import Remainder, Shuffle
 
 if TYPE_CHECKING:
     import tensorflow_datasets as tfds
 
     DatasetName: TypeAlias = str | tfds.core.DatasetBuilder
-    Lengths: TypeAlias = Mapping[str, int]
+    Names: TypeAlias = tuple[Name, ...]
+    Lengths: TypeAlias = Mapping[Any, int]  # by name; a Mapping of Name is not one of str
 else:
     # A flag can only give a name; `config_flags` refuses unions.
     DatasetName = str
+    # So are tuples of keys; a flag may give them all the same.
+    Names = tuple[str, ...]
     # A flag gives a dict as a literal, which `config_flags` reads for this type alone.
     Lengths = object
 
@@ -47,11 +51,13 @@ class BatchConfig:
         num_epochs: Passes over the examples. None: endless.
         remainder: What happens where an epoch does not end with a batch; a `Remainder` or its name,
             such as `"pad"`.
-        features: Features to parse, by path (`"objects/bbox"`). None: all.
-        keep_on_host: Features left as NumPy under `batch["_host"]`, by path; the path of a nested
-            dict means all below it. See `BatchLoader` for their form.
-        pad_to: Feature path to the length that its variable first dimension is cut or
-            zero-filled to; adds `<path>_length`, int32, the length before.
+        features: Features to parse, by name. `"objects/bbox"` is the feature of just this name,
+            as COCO's `"image/filename"` is one, or else `bbox` in the dict `objects`; the tuple
+            `("objects", "bbox")` is always the latter. A dict means all below it. None: all.
+        keep_on_host: Features left as NumPy under `batch["_host"]`, by name as in `features`. See
+            `BatchLoader` for their form.
+        pad_to: Feature name to the length that its variable first dimension is cut or
+            zero-filled to; adds `<name>_length`, int32, the length before.
         preprocess: Ops applied to the examples in order, such as
             `"decode_random_crop(224)|flip_lr|value_range(-1, 1)"`, before the `transforms` of
             `build`. Names and literal arguments only, so that it may come from a source that is
@@ -85,8 +91,8 @@ class BatchConfig:
     seed: int = 0
     num_epochs: int | None = None
     remainder: str = Remainder.CARRY
-    features: tuple[str, ...] | None = None
-    keep_on_host: tuple[str, ...] = ()
+    features: Names | None = None
+    keep_on_host: Names = ()
     pad_to: Lengths = dataclasses.field(default_factory=dict)
     preprocess: str = ""
     with_ids: bool = False

@@ -8,6 +8,7 @@ from typing import Any
 
 from tfjax_batches.config.op_grammar import parse_ops
 from tfjax_batches.errors import ConfigError, nearest_hint
+from tfjax_batches.features.paths import Name, is_feature_name
 from tfjax_batches.planning.policies import Remainder, Shuffle
 from tfjax_batches.text.numbers import is_integer, is_number
 
@@ -64,7 +65,7 @@ def _names(*, optional: bool = False) -> Check:
         if optional and value is None:
             return None
         # A string is a sequence of its letters: a common slip, which would pass in silence.
-        if not isinstance(value, tuple | list) or not all(isinstance(v, str) for v in value):
+        if not isinstance(value, tuple | list) or not all(map(is_feature_name, value)):
             hint = f" Write ({value!r},)." if isinstance(value, str) else ""
             raise ConfigError(f"{name} must be a tuple of feature names; got {value!r}.{hint}")
         if optional and not value:
@@ -111,14 +112,15 @@ def _check_ops(name: str, value: Any) -> str:
     return value
 
 
-def _check_lengths(name: str, value: Any) -> dict[str, int]:
-    if not isinstance(value, Mapping) or not all(isinstance(path, str) for path in value):
+def _check_lengths(name: str, value: Any) -> dict[Name, int]:
+    if not isinstance(value, Mapping) or not all(map(is_feature_name, value)):
         raise ConfigError(
-            f"{name} must map feature paths to lengths; got {value!r}. Write {{'path': 16}}."
+            f"{name} must map feature names to lengths; got {value!r}. Write {{'words': 16}}."
         )
     check = _integer(1, 2**31)
     # In one order, so that equal configs have equal texts on all processes.
-    return {path: check(f"{name}[{path!r}]", length) for path, length in sorted(value.items())}
+    items = sorted(value.items(), key=repr)
+    return {feature: check(f"{name}[{feature!r}]", length) for feature, length in items}
 
 
 def _check_seconds(name: str, value: Any) -> float | None:

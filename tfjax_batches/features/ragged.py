@@ -21,16 +21,17 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfjax_batches.features.feature_spec import FeatureSpec
+from tfjax_batches.features.paths import Path
 
 Array = npt.NDArray[np.generic]
 
 
-def length_path(path: str) -> str:
+def length_path(path: Path) -> Path:
     """Return the path of the lengths of a padded feature."""
-    return f"{path}_length"
+    return (*path[:-1], f"{path[-1]}_length")
 
 
-def padded_specs(path: str, spec: FeatureSpec, length: int) -> dict[str, FeatureSpec]:
+def padded_specs(path: Path, spec: FeatureSpec, length: int) -> dict[Path, FeatureSpec]:
     """Return the specs by path of what `pad_rows` returns for a feature of some spec."""
     return {
         path: dataclasses.replace(spec, shape=(length, *spec.shape[1:]), nested_sequences=0),
@@ -38,7 +39,7 @@ def padded_specs(path: str, spec: FeatureSpec, length: int) -> dict[str, Feature
     }
 
 
-def pad_rows(path: str, value: tf.RaggedTensor, length: int) -> dict[str, tf.Tensor]:
+def pad_rows(path: Path, value: tf.RaggedTensor, length: int) -> dict[Path, tf.Tensor]:
     """Return a feature with rows of one length, and their lengths before, int32[n], by path.
 
     Longer rows are cut, shorter ones filled with zeros or empty strings.
@@ -56,7 +57,7 @@ def empty_rows(value: tf.RaggedTensor, mask: tf.Tensor) -> tf.RaggedTensor:
     return tf.RaggedTensor.from_row_lengths(kept, lengths, validate=False)
 
 
-def split_parts(batch: Mapping[str, Any]) -> dict[str, Any]:
+def split_parts(batch: Mapping[Path, Any]) -> dict[Path, Any]:
     """Return a batch with each ragged tensor as (flat values, row splits, outermost first …)."""
     return {
         path: (value.flat_values, *value.nested_row_splits)

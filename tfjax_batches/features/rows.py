@@ -7,13 +7,17 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from tfjax_batches.features.feature_spec import FeatureSpec
+from tfjax_batches.features.paths import Path
 
 Value: TypeAlias = tf.Tensor | tf.RaggedTensor
 
-Example = Mapping[str, Value]
+Row = Mapping[Any, Value]
+"""The tensors of one row, by any kind of key."""
+
+Example = Mapping[Path, Value]
 """The tensors of one example, by path."""
 
-GroupFeatures = dict[str, Value]
+GroupFeatures = dict[Path, Value]
 """The tensors [n, ...] of a group of n examples, by path; ragged where sizes vary."""
 
 UNROLLED_ROWS = 16
@@ -24,12 +28,12 @@ second; over 16 rows 100,000, as many as 128 copies, whose first batch takes 0.4
 """
 
 
-def map_rows(function: Callable[[Example], Any], rows: Example, signature: Any) -> Any:
+def map_rows(function: Callable[[Any], Any], rows: Row, signature: Any) -> Any:
     """Return `function` of each row, stacked.
 
     Args:
         function: Takes one row: a dict of tensors of one rank less.
-        rows: Tensors [n, ...] by name, dense or ragged.
+        rows: Tensors [n, ...], dense or ragged, by keys that can be sorted.
         signature: Specs of what `function` returns, nested alike.
     """
     count = next(iter(rows.values())).shape[0]
@@ -50,7 +54,7 @@ def map_rows(function: Callable[[Example], Any], rows: Example, signature: Any) 
     return tf.nest.map_structure(lambda *values: tf.concat(values, axis=0), *parts)
 
 
-def _loop(function: Callable[[Example], Any], rows: Example, count: int, signature: Any) -> Any:
+def _loop(function: Callable[[Any], Any], rows: Row, count: int, signature: Any) -> Any:
     """Apply the function to `UNROLLED_ROWS` rows at a time; they divide the number of rows."""
     chunks = {
         name: tf.reshape(value, [-1, UNROLLED_ROWS, *value.shape[1:]])
@@ -68,7 +72,7 @@ def _loop(function: Callable[[Example], Any], rows: Example, count: int, signatu
     )
 
 
-def _unroll(function: Callable[[Example], Any], rows: Example, count: int, signature: Any) -> Any:
+def _unroll(function: Callable[[Any], Any], rows: Row, count: int, signature: Any) -> Any:
     """Apply the function to each row by a copy of its own."""
     columns = {name: tf.unstack(value, num=count) for name, value in rows.items()}
     results = [

@@ -29,7 +29,7 @@ def build(
     config: BatchConfig | str | tfds.core.DatasetBuilder,
     sharding: NamedSharding | None = None,
     *,
-    feature_shardings: Mapping[str, NamedSharding] | None = None,
+    feature_shardings: Mapping[Any, NamedSharding] | None = None,
     transforms: Sequence[Transform] = (),
     filter: FilterExamples | None = None,
     **fields: Any,
@@ -44,7 +44,7 @@ def build(
             keywords.
         sharding: Sharding of every feature. Its first spec entry names the data axes; its spec is
             cut to the rank of each feature. None: dim 0 over all devices.
-        feature_shardings: Shardings by feature path, on the same mesh, in place of `sharding`.
+        feature_shardings: Shardings by feature name, on the same mesh, in place of `sharding`.
         transforms: `MapExamples` and `MapBatches`, applied in order after the ops of `preprocess`.
             Each is traced and checked here, before any data is read.
         filter: Selects examples by a function of their features. It is evaluated once over the
@@ -100,7 +100,7 @@ def _open_builder(config: BatchConfig) -> tfds.core.DatasetBuilder:
 def _place(
     config: BatchConfig,
     sharding: NamedSharding | None,
-    feature_shardings: Mapping[str, NamedSharding] | None,
+    feature_shardings: Mapping[Any, NamedSharding] | None,
 ) -> Destination:
     sharding = data_sharding() if sharding is None else sharding
     layout = BatchLayout.from_sharding(sharding, config.global_batch_size, feature_shardings)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfjax_batches.config.batch_config import BatchConfig
-from tfjax_batches.features.paths import nest
+from tfjax_batches.features.paths import Path, nest
 from tfjax_batches.loading.state import Fingerprint, make_state, read_state
 from tfjax_batches.pipeline.host_batches import HostBatch
 from tfjax_batches.pipeline.host_pipeline import HostPipeline
@@ -20,7 +20,7 @@ from tfjax_batches.placing.stats import Stats
 Batch = dict[str, Any]
 """A nested dict of arrays: TFDS features by name; `_mask`, `_id`, `_host` where asked for."""
 
-FlatBatch = dict[str, jax.Array | npt.NDArray[np.generic]]
+FlatBatch = dict[Path, jax.Array | npt.NDArray[np.generic]]
 """The same by path."""
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tfjax_batches.config.batch_config import BatchConfig
 from tfjax_batches.features.feature_spec import FeatureSpec
-from tfjax_batches.features.paths import nest
+from tfjax_batches.features.paths import Path, nest
 from tfjax_batches.loading.iterator import Batch, BatchIterator, FlatBatch
 from tfjax_batches.loading.state import Fingerprint, read_state
 from tfjax_batches.pipeline.host_batches import HostBatch
@@ -36,7 +36,7 @@ class BatchLoader:
         pipeline: What this process reads, as host batches.
         fingerprint: What the rows depend on, as saved states hold it.
         label_names: Names of the classes of each TFDS label that reaches the batch unchanged, by
-            path: the name of label 3 is `label_names["label"][3]`.
+            name: the name of label 3 is `label_names["label"][3]`.
         global_specs: Global shape, dtype and sharding of each `jax.Array` of a batch, by path.
 
     Features that `keep_on_host` names are in `batch["_host"]`, nested by path, as read-only
@@ -52,7 +52,7 @@ class BatchLoader:
     pipeline: HostPipeline
     fingerprint: Fingerprint
     label_names: Mapping[str, tuple[str, ...]]
-    global_specs: Mapping[str, jax.ShapeDtypeStruct]
+    global_specs: Mapping[Path, jax.ShapeDtypeStruct]
 
     @property
     def plan(self) -> BatchPlan:
@@ -65,7 +65,7 @@ class BatchLoader:
         return self.pipeline.process_index
 
     @property
-    def host_specs(self) -> Mapping[str, FeatureSpec]:
+    def host_specs(self) -> Mapping[Path, FeatureSpec]:
         """Shape and dtype, of one example, of each feature that stays on the host, by path."""
         return self.pipeline.host_specs
 

@@ -5,6 +5,7 @@ import dataclasses
 from typing import Any
 
 from tfjax_batches.config.batch_config import BatchConfig
+from tfjax_batches.features.paths import path_text
 from tfjax_batches.loading.loader import BatchLoader
 from tfjax_batches.planning.order import ORDER_VERSION
 from tfjax_batches.preprocess.filter import FilterExamples
@@ -32,7 +33,9 @@ def config_facts(config: BatchConfig, filter: FilterExamples | None) -> dict[str
     """Return the fields of a config that change the data, and the filter, as JSON values."""
     names = [f.name for f in dataclasses.fields(config) if f.name not in _MAY_DIFFER]
     facts = {name: getattr(config, name) for name in names}
-    facts["features"] = config.features and sorted(config.features)  # their order means nothing
+    # Their order means nothing, and a key of JSON is a text.
+    facts["features"] = config.features and sorted(map(path_text, config.features))
+    facts["pad_to"] = {path_text(name): length for name, length in config.pad_to.items()}
     facts["filter"] = filter and [filter.name, *filter.features]
     return facts
 
@@ -52,7 +55,7 @@ def data_facts(loader: BatchLoader, split: Split) -> dict[str, Any]:
         "selected examples": selection and [selection.describe(), selection.digest],
     }
     for path, spec in loader.global_specs.items():
-        facts[f"{path} on the device"] = [str(spec.dtype), spec.sharding.memory_kind]
+        facts[f"{path_text(path)} on the device"] = [str(spec.dtype), spec.sharding.memory_kind]
     for spec in list(loader.global_specs.values())[:1]:  # all are on one mesh
         mesh = spec.sharding.mesh
         facts["devices"] = [device.id for device in mesh.devices.flat]

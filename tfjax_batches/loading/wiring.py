@@ -17,13 +17,14 @@ from tfjax_batches.config.batch_config import BatchConfig
 from tfjax_batches.config.op_grammar import parse_ops
 from tfjax_batches.errors import ConfigError, LayoutError
 from tfjax_batches.features.feature_spec import FeatureSpec
+from tfjax_batches.features.paths import Name, Path, path_text
 from tfjax_batches.loading.loader import BatchLoader
 from tfjax_batches.loading.state import Fingerprint, make_fingerprint
 from tfjax_batches.pipeline.group_function import GroupFunction, id_dtype
 from tfjax_batches.pipeline.host_features import check_device_features, choose_host_paths
 from tfjax_batches.pipeline.host_pipeline import HostPipeline, ReadOptions
 from tfjax_batches.placing.assemble import device_dtype
-from tfjax_batches.placing.sharding import check_feature_names, feature_sharding
+from tfjax_batches.placing.sharding import feature_sharding, shardings_by_path
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.planning.policies import Remainder, Shuffle
@@ -56,7 +57,7 @@ class Destination:
     layout: BatchLayout
     process_index: int
     sharding: NamedSharding
-    feature_shardings: Mapping[str, NamedSharding]
+    feature_shardings: Mapping[Name, NamedSharding]
 
     def __post_init__(self) -> None:
         if self.process_index not in self.layout.process_of_device:
@@ -120,7 +121,6 @@ def make_loader(run: OpenRun, selection: Selection | None) -> BatchLoader:
         process_index=destination.process_index,
         options=ReadOptions.from_config(config),
     )
-    check_feature_names(destination.feature_shardings, pipeline.device_specs)
     return BatchLoader(
         config=config,
         layout=destination.layout,
@@ -183,9 +183,9 @@ def _fingerprint(run: OpenRun, pipeline: HostPipeline) -> Fingerprint:
         {
             "dataset": run.split.name,
             "examples": list(run.split.resolved),
-            "features": list(group.decoder.specs),
-            "keep_on_host": sorted(group.host_paths),
-            "pad_to": dict(config.pad_to),
+            "features": sorted(map(path_text, group.decoder.specs)),
+            "keep_on_host": sorted(map(path_text, group.host_paths)),
+            "pad_to": {path_text(name): length for name, length in config.pad_to.items()},
             "ops": [bind_call(call) for call in calls],
             "ops_version": OPS_VERSION if calls else None,
             "transforms": list(group.chain.names[len(calls) :]),
@@ -195,19 +195,20 @@ def _fingerprint(run: OpenRun, pipeline: HostPipeline) -> Fingerprint:
     )
 
 
-def _label_paths(pipeline: HostPipeline) -> list[str]:
+def _label_paths(pipeline: HostPipeline) -> list[Path]:
     """Return the integer features that reach the batch as TFDS decoded them."""
     chain = pipeline.chain
     return [path for path in chain.unchanged_paths if chain.specs[path].dtype.kind in "iu"]
 
 
 def _global_specs(
-    specs: Mapping[str, FeatureSpec], destination: Destination
-) -> dict[str, jax.ShapeDtypeStruct]:
+    specs: Mapping[Path, FeatureSpec], destination: Destination
+) -> dict[Path, jax.ShapeDtypeStruct]:
     """Return global shape, dtype on the device and sharding of each entry of a batch."""
+    own = shardings_by_path(destination.feature_shardings, specs)
     global_specs = {}
     for path, spec in specs.items():
         shape = (destination.layout.global_batch_size, *spec.fixed_shape)
-        placed = feature_sharding(path, shape, destination.sharding, destination.feature_shardings)
+        placed = feature_sharding(path, shape, destination.sharding, own)
         global_specs[path] = jax.ShapeDtypeStruct(shape, device_dtype(spec.dtype), sharding=placed)
     return global_specs

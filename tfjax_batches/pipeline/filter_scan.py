@@ -18,6 +18,7 @@ from absl import logging
 from tqdm import tqdm
 
 from tfjax_batches.errors import ConfigError, SplitError
+from tfjax_batches.features.paths import path_text
 from tfjax_batches.pipeline.diagnose import FAILURES, find_bad_record, find_failure
 from tfjax_batches.pipeline.groups import plan_group_sizes
 from tfjax_batches.planning.order import Int64Array
@@ -87,7 +88,8 @@ def _load_or_scan(
 
 def selection_paths(filter: FilterExamples, split: Split) -> list[str]:
     """Return the files that may hold a filter's ids, in the order in which to look."""
-    identity = json.dumps([split.name, split.resolved, filter.features, filter.name])
+    features = [path_text(name) for name in filter.features]
+    identity = json.dumps([split.name, split.resolved, features, filter.name])
     digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
     return cache_paths(split_stem(split.ranges[0].path), f"selection-{digest}")
 
@@ -100,7 +102,7 @@ def _header(filter: FilterExamples, split: Split, traced: TracedFilter) -> dict[
         "dataset": split.name,
         "examples": list(split.resolved),
         "filter": filter.name,
-        "features": list(filter.features),
+        "features": [path_text(path) for path in traced.specs],
         "files": [list(dataclasses.astuple(file_key(*file))) for file in files.items()],
         # Another release may trace the same function to another graph.
         "function": [traced.digest, tf.__version__],

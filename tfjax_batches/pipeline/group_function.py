@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from tfjax_batches.errors import FeatureError
 from tfjax_batches.features.feature_spec import FeatureSpec
-from tfjax_batches.features.paths import HOST, ID, MASK, RESERVED
+from tfjax_batches.features.paths import HOST, ID, MASK, RESERVED, Path, path_text
 from tfjax_batches.features.ragged import empty_rows
 from tfjax_batches.features.rows import GroupFeatures
 from tfjax_batches.planning.plan import PADDING
@@ -38,34 +38,34 @@ class GroupFunction:
 
     decoder: Decoder
     chain: Chain
-    host_paths: frozenset[str]
+    host_paths: frozenset[Path]
     has_mask: bool
     id_dtype: np.dtype | None
     _traced: dict[int | None, Any] = dataclasses.field(default_factory=dict, init=False, repr=False)
     _lock: Any = dataclasses.field(default_factory=threading.Lock, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if taken := [path for path in self.chain.specs if path.split("/")[0] in RESERVED]:
+        if taken := [path_text(path) for path in self.chain.specs if path[0] in RESERVED]:
             raise FeatureError(
                 f"Batches use the names {', '.join(RESERVED)} themselves; the dataset has "
                 f"{', '.join(taken)}. Leave these out with features=(…)."
             )
 
     @property
-    def device_specs(self) -> dict[str, FeatureSpec]:
+    def device_specs(self) -> dict[Path, FeatureSpec]:
         """The spec, per row, of each entry of a batch that goes to the devices, by path, sorted."""
         chosen = {p: s for p, s in self.chain.specs.items() if p not in self.host_paths}
         if self.id_dtype is not None:
-            chosen[ID] = FeatureSpec(shape=(), dtype=self.id_dtype)
+            chosen[(ID,)] = FeatureSpec(shape=(), dtype=self.id_dtype)
         if self.has_mask:
-            chosen[MASK] = FeatureSpec(shape=(), dtype=np.dtype(bool))
+            chosen[(MASK,)] = FeatureSpec(shape=(), dtype=np.dtype(bool))
         return dict(sorted(chosen.items()))
 
     @property
-    def host_specs(self) -> dict[str, FeatureSpec]:
+    def host_specs(self) -> dict[Path, FeatureSpec]:
         """The spec, per row, of each entry below `_host`, by path, sorted."""
         specs = self.chain.specs
-        return {f"{HOST}/{path}": specs[path] for path in sorted(self.host_paths)}
+        return {(HOST, *path): specs[path] for path in sorted(self.host_paths)}
 
     def trace(self, rows: int | None) -> Any:
         """Return the function for groups of so many rows, or of any number: None.
@@ -87,18 +87,18 @@ class GroupFunction:
             return self._traced[rows]
 
     def _apply(self, records: tf.Tensor, examples: tf.Tensor, seeds: tf.Tensor) -> GroupFeatures:
-        features: Mapping[str, Any] = self.chain(self.decoder.decode(records), seeds)
+        features: Mapping[Path, Any] = self.chain(self.decoder.decode(records), seeds)
         if self.has_mask:
             mask = examples != PADDING
             features = {path: _zero_padding(value, mask) for path, value in features.items()}
         batch = {
-            f"{HOST}/{path}" if path in self.host_paths else path: value
+            (HOST, *path) if path in self.host_paths else path: value
             for path, value in features.items()
         }
         if self.has_mask:
-            batch[MASK] = mask
+            batch[(MASK,)] = mask
         if self.id_dtype is not None:
-            batch[ID] = tf.cast(examples, self.id_dtype)
+            batch[(ID,)] = tf.cast(examples, self.id_dtype)
         return batch
 
 

@@ -13,11 +13,12 @@ from absl import logging
 
 from tfjax_batches.errors import BatchesError
 from tfjax_batches.features.feature_spec import FeatureSpec
+from tfjax_batches.features.paths import Path
 from tfjax_batches.features.ragged import join_parts, split_parts
 from tfjax_batches.pipeline.diagnose import FAILURES
 from tfjax_batches.pipeline.groups import GroupSizes
 
-HostBatch = Mapping[str, npt.NDArray[np.generic]]
+HostBatch = Mapping[Path, npt.NDArray[np.generic]]
 """Path → array [process_batch, ...] of one step, on the host."""
 
 
@@ -44,7 +45,7 @@ class HostBatches(Iterator[HostBatch]):
         make_dataset: Callable[..., tf.data.Dataset],
         explain: Callable[[int], BatchesError | None],
         sizes: GroupSizes,
-        host_specs: Mapping[str, FeatureSpec],
+        host_specs: Mapping[Path, FeatureSpec],
         start_step: int,
     ) -> None:
         # TensorFlow has no public way to interrupt `next`, so the pipeline looks at this itself.
@@ -98,7 +99,7 @@ class HostBatches(Iterator[HostBatch]):
                 raise
             raise cause from error
 
-    def _open(self, steps: int) -> Iterator[Mapping[str, Any]]:
+    def _open(self, steps: int) -> Iterator[Mapping[Path, Any]]:
         """Return an iterator from the present step on, with `steps` steps per element."""
         dataset = self._make_dataset(self.step, steps=steps, stopped=self._stopped)
         if self._ragged:
@@ -107,7 +108,7 @@ class HostBatches(Iterator[HostBatch]):
 
     def _take(self) -> HostBatch:
         try:
-            element: Mapping[str, Any] = next(self._elements)
+            element: Mapping[Path, Any] = next(self._elements)
         except BaseException as error:
             # The iteration is over, but the threads of tf.data would read on, and keep the
             # interpreter from its end, while anything holds it: the frames of a traceback do.

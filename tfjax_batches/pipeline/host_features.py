@@ -5,20 +5,20 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from tfjax_batches.errors import FeatureError
 from tfjax_batches.features.feature_spec import FeatureSpec
-from tfjax_batches.features.paths import choose_paths
+from tfjax_batches.features.paths import Name, Path, choose_paths, name_of, path_text
 from tfjax_batches.features.ragged import length_path
 
 
 def choose_host_paths(
-    specs: Mapping[str, FeatureSpec], names: Iterable[str], padded: Collection[str], dataset: str
-) -> frozenset[str]:
+    specs: Mapping[Path, FeatureSpec], names: Iterable[Name], padded: Collection[Path], dataset: str
+) -> frozenset[Path]:
     """Return the paths of the features that `keep_on_host` names.
 
     The length of a padded feature stays where the feature is.
 
     Args:
         specs: What batches hold, by path.
-        names: `keep_on_host`; the path of a nested dict means all below it.
+        names: `keep_on_host`; a dict means all features below it.
         padded: Paths that have a length.
         dataset: The dataset's name, for messages.
 
@@ -31,11 +31,11 @@ def choose_host_paths(
 
 
 def check_device_features(
-    specs: Mapping[str, FeatureSpec],
-    host_paths: Collection[str],
+    specs: Mapping[Path, FeatureSpec],
+    host_paths: Collection[Path],
     dataset: str,
-    parsed: Collection[str] | None = None,
-    origin_of: Callable[[str], str] = lambda path: "",
+    parsed: Collection[Path] | None = None,
+    origin_of: Callable[[Path], str] = lambda path: "",
 ) -> None:
     """Raise one error for all features that no device can hold and that do not stay on the host.
 
@@ -56,20 +56,30 @@ def check_device_features(
     }
     if not refused:
         return
-    listed = "\n".join(f"  {path}: {form}" for path, form in refused.items())
+    listed = "\n".join(f"  {path_text(path)}: {form}" for path, form in refused.items())
     # `features` and `pad_to` name features as they are stored.
     stored = [path for path in refused if not origin_of(path)]
-    good = tuple(path for path in (specs if parsed is None else parsed) if path not in refused)
-    lengths = {p: 16 for p in stored if specs[p].is_paddable and not specs[p].is_string}
-    host = tuple(sorted({*host_paths, *refused}))
+    known = specs if parsed is None else parsed
+    good = tuple(name_of(path, known) for path in known if path not in refused)
+    host = tuple(name_of(path, specs) for path in sorted({*host_paths, *refused}))
+    numbers = [path for path in refused if not specs[path].is_string]
+    lengths = {name_of(p, specs): 16 for p in numbers if p in stored and specs[p].is_paddable}
+    ops = "|".join(filter(None, (_shaping_op(name_of(p, specs), specs[p]) for p in numbers)))
     fixes = [
         f"leave them out: features={good!r}" if good and stored == [*refused] else "",
         f"leave them on the host: keep_on_host={host!r}",
         f"give them a length: pad_to={lengths!r}" if lengths else "",
-        "add an op behind that fixes their shape, such as pad(16, key=…) or resize(224, key=…), "
-        "or that drops them",
+        f"add ops that give them one shape: {ops}" if ops else "",
     ]
     raise FeatureError(
         f"A device holds features of fixed shape that are no strings; {dataset} has others:\n"
         f"{listed}\nTo fix it, {'; or '.join(filter(None, fixes))}."
     )
+
+
+def _shaping_op(name: Name, spec: FeatureSpec) -> str:
+    """Return an op that gives numbers of varying sizes one shape; empty: there is none."""
+    if spec.is_paddable:
+        return f"pad(16, key={name!r})"
+    is_image = len(spec.shape) == 3 and spec.shape[2] is not None and not spec.nested_sequences
+    return f"resize(224, key={name!r})" if is_image else ""

@@ -16,6 +16,7 @@ import tensorflow as tf
 from tfjax_batches.config.batch_config import BatchConfig
 from tfjax_batches.errors import BatchesError, ConfigError, RecordError, TransformError
 from tfjax_batches.features.feature_spec import FeatureSpec
+from tfjax_batches.features.paths import Path
 from tfjax_batches.features.rows import GroupFeatures
 from tfjax_batches.pipeline.diagnose import FAILURES, find_bad_record, find_failure
 from tfjax_batches.pipeline.group_function import GroupFunction
@@ -79,12 +80,12 @@ class HostPipeline:
         return self.group.chain
 
     @property
-    def device_specs(self) -> Mapping[str, FeatureSpec]:
+    def device_specs(self) -> Mapping[Path, FeatureSpec]:
         """The spec, per row, of each entry of a batch that goes to the devices, by path."""
         return self.group.device_specs
 
     @property
-    def host_specs(self) -> Mapping[str, FeatureSpec]:
+    def host_specs(self) -> Mapping[Path, FeatureSpec]:
         """The spec, per row, of each entry below `_host`, by path."""
         return self.group.host_specs
 
@@ -158,7 +159,7 @@ class HostPipeline:
         """Return the error that explains why a step failed, or None where no cause is found."""
         return self._explain(self.plan.plan_rows(step, self.rows), step)
 
-    def preview(self, n: int) -> dict[str, dict[str, npt.NDArray[np.generic]]]:
+    def preview(self, n: int) -> dict[str, dict[Path, npt.NDArray[np.generic]]]:
         """Return stage → path → NumPy array [n, ...]; see `BatchLoader.preview`.
 
         Raises:

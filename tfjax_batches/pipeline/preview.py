@@ -8,6 +8,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfjax_batches.features.feature_spec import FeatureSpec
+from tfjax_batches.features.paths import Path
 from tfjax_batches.features.ragged import join_parts, split_parts
 from tfjax_batches.features.rows import GroupFeatures
 from tfjax_batches.pipeline.planned_reader import RecordGroup
@@ -20,7 +21,7 @@ DECODED = "decoded"
 
 def preview_stages(
     decoder: Decoder, chain: Chain, group: RecordGroup
-) -> dict[str, dict[str, npt.NDArray[np.generic]]]:
+) -> dict[str, dict[Path, npt.NDArray[np.generic]]]:
     """Return the features of a group before the chain and after each transform, as NumPy.
 
     Args:

@@ -10,14 +10,14 @@ import numpy.typing as npt
 from jax.sharding import AbstractMesh, NamedSharding
 
 from tfjax_batches.errors import FeatureError, LayoutError
-from tfjax_batches.features.paths import ID
+from tfjax_batches.features.paths import ID, Path, path_text
 from tfjax_batches.placing.array_shards import Span, span_of
 from tfjax_batches.planning.order import Int64Array
 
 if TYPE_CHECKING:  # placing loads no TensorFlow
     from tfjax_batches.pipeline.host_batches import HostBatch
 
-DeviceBatch = dict[str, jax.Array]
+DeviceBatch = dict[Path, jax.Array]
 
 
 class Assembler:
@@ -35,7 +35,7 @@ class Assembler:
         LayoutError: A sharding is on an `AbstractMesh`, which has no devices.
     """
 
-    def __init__(self, specs: Mapping[str, jax.ShapeDtypeStruct], rows: Int64Array) -> None:
+    def __init__(self, specs: Mapping[Path, jax.ShapeDtypeStruct], rows: Int64Array) -> None:
         self._entries = {path: _Placement(path, spec, rows) for path, spec in specs.items()}
 
     def __call__(self, host_batch: "HostBatch") -> DeviceBatch:
@@ -53,7 +53,7 @@ class Assembler:
 class _Placement:
     """Places one entry of the batch. The slice that each device gets is computed once, here."""
 
-    def __init__(self, path: str, spec: jax.ShapeDtypeStruct, rows: Int64Array) -> None:
+    def __init__(self, path: Path, spec: jax.ShapeDtypeStruct, rows: Int64Array) -> None:
         self._path = path
         self._shape = spec.shape
         self._dtype = np.dtype(spec.dtype)
@@ -89,7 +89,7 @@ def device_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def to_device_dtype(
-    path: str, values: npt.NDArray[np.generic], dtype: np.dtype
+    path: Path, values: npt.NDArray[np.generic], dtype: np.dtype
 ) -> npt.NDArray[np.generic]:
     """Return `values` in `dtype`; raise FeatureError if that changes a value."""
     if values.dtype == dtype:
@@ -101,13 +101,14 @@ def to_device_dtype(
         changed &= ~np.isnan(values)
     if changed.any():
         fix = "use with_ids=False"
-        if path != ID:
+        name = path_text(path)
+        if path != (ID,):
             fix = (
-                f"cast it, with cast('float32', {path!r}) or in the transform that makes it; or "
-                f"leave it on the host, with keep_on_host=({path!r},)"
+                f"cast it, with cast('float32', {name!r}) or in the transform that makes it; or "
+                f"leave it on the host, with keep_on_host=({name!r},)"
             )
         raise FeatureError(
-            f"A value reaches the device unchanged; feature {path!r} is {values.dtype} and "
+            f"A value reaches the device unchanged; feature {name!r} is {values.dtype} and "
             f"{values[changed].flat[0]} is not a value of {dtype}, which JAX uses for it. "
             f"Turn on jax_enable_x64; or {fix}."
         )

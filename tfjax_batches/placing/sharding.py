@@ -8,6 +8,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tfjax_batches.errors import LayoutError, nearest_hint
+from tfjax_batches.features.paths import Name, Path, feature_hint, find_feature, path_text
 
 
 def data_sharding(
@@ -52,10 +53,10 @@ def check_data_axes(data_axes: object, axis_names: Sequence[str]) -> None:
 
 
 def feature_sharding(
-    path: str,
+    path: Path,
     shape: tuple[int, ...],
     sharding: NamedSharding,
-    feature_shardings: Mapping[str, NamedSharding],
+    feature_shardings: Mapping[Path, NamedSharding],
 ) -> NamedSharding:
     """Return the sharding of one entry of the batch.
 
@@ -71,21 +72,35 @@ def feature_sharding(
     try:
         own.shard_shape(shape)
     except (ValueError, IndexError) as error:  # IndexError: more entries than dims
+        name = path_text(path)
         raise LayoutError(
             "A PartitionSpec has at most one entry for each dim of its feature, whose mesh axes "
-            f"divide that dim; feature {path!r} is {list(shape)}, batch dim included, and its "
+            f"divide that dim; feature {name!r} is {list(shape)}, batch dim included, and its "
             f"sharding is {own.spec} on {own.mesh}. Pass another one in "
-            f"feature_shardings[{path!r}]."
+            f"feature_shardings[{name!r}]."
         ) from error
     return own
 
 
-def check_feature_names(named: Iterable[str], known: Iterable[str]) -> None:
-    """Raise LayoutError if a name in `feature_shardings` is no path of a batch on the devices."""
+def shardings_by_path(
+    feature_shardings: Mapping[Name, NamedSharding], known: Iterable[Path]
+) -> dict[Path, NamedSharding]:
+    """Return `feature_shardings` by path.
+
+    Args:
+        feature_shardings: As for `build`.
+        known: Paths of what a batch has on the devices.
+
+    Raises:
+        LayoutError: A name is that of no such feature.
+    """
     known = list(known)
-    for name in named:
-        if name not in known:
+    found: dict[Path, NamedSharding] = {}
+    for name, sharding in feature_shardings.items():
+        if (path := find_feature(name, known)) is None:
             raise LayoutError(
                 f"feature_shardings names entries of the batch; {name!r} is not one. "
-                f"{nearest_hint(name, known)}"
+                f"{feature_hint(name, known)}"
             )
+        found[path] = sharding
+    return found

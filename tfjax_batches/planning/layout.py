@@ -11,12 +11,13 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tfjax_batches.errors import LayoutError
+from tfjax_batches.features.paths import Name, path_text
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.partition_spec import (
     PartitionEntries,
@@ -65,7 +66,7 @@ class BatchLayout:
     mesh_shape: tuple[tuple[str, int], ...]
     process_of_device: tuple[int, ...]
     spec: PartitionEntries
-    feature_specs: tuple[tuple[str, PartitionEntries], ...] = ()
+    feature_specs: tuple[tuple[Name, PartitionEntries], ...] = ()
     global_batch_size: int
 
     def __post_init__(self) -> None:
@@ -84,7 +85,7 @@ class BatchLayout:
         cls,
         sharding: "jax.sharding.NamedSharding",
         global_batch_size: int,
-        feature_shardings: "Mapping[str, jax.sharding.NamedSharding] | None" = None,
+        feature_shardings: "Mapping[Any, jax.sharding.NamedSharding] | None" = None,
     ) -> "BatchLayout":
         """Return the layout of batches placed by `sharding`.
 
@@ -102,7 +103,7 @@ class BatchLayout:
                 f"feature_shardings maps features to shardings; got {feature_shardings!r}. "
                 "Write {'tokens': NamedSharding(mesh, spec)}."
             )
-        own = dict(sorted((feature_shardings or {}).items()))
+        own = dict(sorted((feature_shardings or {}).items(), key=repr))
         owned = [(f"feature_shardings[{name!r}]", each) for name, each in own.items()]
         for owner, each in [("sharding", sharding), *owned]:
             if not _is_on_devices(each) or each.mesh != sharding.mesh:
@@ -229,7 +230,7 @@ class BatchLayout:
         groups, devices = self.replica_groups, len(self.process_of_device)
         processes = [process_index for group in groups for process_index in group]
         reads = sum(map(self.process_batch_size, processes)) / self.global_batch_size
-        own = "; ".join(f"{feature}: {partition_text(s)}" for feature, s in self.feature_specs)
+        own = "; ".join(f"{path_text(n)}: {partition_text(s)}" for n, s in self.feature_specs)
         summary = facts(
             processes=f"{count_text(len(processes), 'process', 'processes')} with "
             f"{count_text(devices, 'device')}, in {count_text(len(groups), 'replica group')}",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfjax_batches.errors import ConfigError
+from tfjax_batches.features.paths import is_feature_name
 from tfjax_batches.text.numbers import is_integer, is_number
 
 MAX_SIZE = 2**16
@@ -63,18 +64,19 @@ def check_flag(name: str, value: Any) -> None:
     check_choice(name, value, (True, False))
 
 
-def check_path(name: str, value: Any) -> None:
-    """Raise unless a value is the path of a feature."""
-    if not isinstance(value, str) or not all(value.split("/")):
-        raise _refusal(name, "the path of a feature", value, "'image', or 'objects/bbox'")
+def check_name(name: str, value: Any) -> None:
+    """Raise unless a value can name a feature."""
+    if not is_feature_name(value):
+        rule = "the name of a feature, or the tuple of its keys"
+        raise _refusal(name, rule, value, "'image', or 'objects/bbox'")
 
 
-def check_paths(name: str, value: Any, least: int = 0) -> None:
-    """Raise unless a value is a tuple of at least `least` feature paths."""
+def check_names(name: str, value: Any, least: int = 0) -> None:
+    """Raise unless a value is a tuple of at least `least` names of features."""
     if not isinstance(value, tuple | list) or len(value) < least:
-        raise _refusal(name, "a tuple of feature paths", value, "('image',)")
-    for path in value:
-        check_path(name, path)
+        raise _refusal(name, "a tuple of feature names", value, "('image',)")
+    for each in value:
+        check_name(name, each)
 
 
 def check_function(owner: str, value: Any) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 import tensorflow as tf
 
 from tfjax_batches.errors import ConfigError, FeatureError
+from tfjax_batches.features.paths import Name, Path, path_text
 from tfjax_batches.features.rows import Example, GroupFeatures, map_rows, to_example, to_row
 from tfjax_batches.preprocess.purity import check_pure
 from tfjax_batches.preprocess.tracing import Specs, Traced, trace
@@ -23,7 +24,7 @@ from tfjax_batches.preprocess.transforms import MapBatches, MapExamples, Transfo
 # this size, so that a function which takes another dim for the rows is found.
 _CHECKED_MULTIPLES = 7
 
-_SEED = "/seed"  # no feature has such a path
+_SEED: Path = ()  # no feature has such a path
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,7 +56,11 @@ class BoundTransform:
         rows = seeds.shape[0]
         traced = trace(self.transform, self.label, self.before, rows)
         if traced.specs != self.specs:
-            changed = {p: s.describe() for p, s in traced.specs.items() if s != self.specs.get(p)}
+            changed = {
+                path_text(path): spec.describe()
+                for path, spec in traced.specs.items()
+                if spec != self.specs.get(path)
+            }
             raise FeatureError(
                 "A transform returns the same features for any number of rows; for "
                 f"{rows} rows {self.label} returns {changed}, unlike for others. "
@@ -120,7 +125,7 @@ class Chain:
         return tuple(p for p, each in enumerate(self.transforms) if each.transform.random)
 
     @property
-    def unchanged_paths(self) -> list[str]:
+    def unchanged_paths(self) -> list[Path]:
         """Paths of the features that leave the chain as they were decoded, under their path."""
         return [path for path, spec in self.specs.items() if spec is self.before.get(path)]
 
@@ -136,7 +141,7 @@ class Chain:
             features = transform(features, seeds)
         return features
 
-    def origin_of(self, path: str) -> str:
+    def origin_of(self, path: Path) -> str:
         """Return which transform gave a feature its spec, for messages; empty: none did."""
         changed = [t for t in self.transforms if t.specs.get(path) != t.before.get(path)]
         return f", made by {changed[-1].label}" if changed else ""
@@ -183,9 +188,9 @@ def to_transforms(transforms: object) -> tuple[Transform, ...]:
     )
 
 
-def find_encoded(transforms: Sequence[Transform]) -> frozenset[str]:
-    """Return the paths of the features that a transform decodes itself."""
-    return frozenset(path for transform in transforms for path in transform.encoded)
+def find_encoded(transforms: Sequence[Transform]) -> frozenset[Name]:
+    """Return the names of the features that a transform decodes itself."""
+    return frozenset(name for transform in transforms for name in transform.encoded)
 
 
 def find_row_multiple(transforms: Sequence[Transform]) -> int:

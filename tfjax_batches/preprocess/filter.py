@@ -10,10 +10,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfjax_batches.errors import ConfigError, FeatureError, nearest_hint
+from tfjax_batches.errors import ConfigError, FeatureError
 from tfjax_batches.features.feature_spec import FeatureSpec
+from tfjax_batches.features.paths import Name, Path, feature_hint, find_feature, path_text
 from tfjax_batches.features.rows import Example, map_rows, to_example
-from tfjax_batches.preprocess.argument_checks import check_function, check_paths
+from tfjax_batches.preprocess.argument_checks import check_function, check_names
 from tfjax_batches.preprocess.purity import check_pure
 
 
@@ -35,12 +36,12 @@ class FilterExamples:
         fn: `fn(*values)`, the features of one example in the order of `features`, as tensors
             without a batch dim; ragged for sequences of sequences. A TensorFlow function, which
             AutoGraph converts; returns a scalar bool, True to use the example.
-        features: Paths of the features that `fn` is given, such as `("label", "objects/bbox")`.
+        features: Names of the features that `fn` is given, such as `("label", "objects/bbox")`.
             Only these are parsed.
         name: Name of the saved result, 1 to 100 characters on one line.
 
     Raises:
-        ConfigError: `fn` is not a function, `features` not a tuple of paths, or `name` not a name.
+        ConfigError: `fn` is not a function, `features` not a tuple of names, or `name` not a name.
 
     Example::
 
@@ -49,12 +50,12 @@ class FilterExamples:
     """
 
     fn: Callable[..., Any]
-    features: tuple[str, ...]
+    features: tuple[Name, ...]
     name: str
 
     def __post_init__(self) -> None:
         check_function("FilterExamples", self.fn)
-        check_paths("features", self.features, least=1)
+        check_names("features", self.features, least=1)
         object.__setattr__(self, "features", tuple(self.features))
         is_text = isinstance(self.name, str) and self.name.isprintable()
         if not is_text or not 1 <= len(self.name) <= 100:  # saved states hold it, and are small
@@ -79,7 +80,7 @@ class TracedFilter:
     """A filter's function as a graph, its digest, and the specs of its features, in order."""
 
     function: Any
-    specs: Mapping[str, FeatureSpec]
+    specs: Mapping[Path, FeatureSpec]
     digest: str
 
     def __call__(self, features: Example) -> tf.Tensor:
@@ -92,7 +93,7 @@ class TracedFilter:
 
 
 def trace_filter(
-    filter: FilterExamples, specs: Mapping[str, FeatureSpec], dataset: str
+    filter: FilterExamples, specs: Mapping[Path, FeatureSpec], dataset: str
 ) -> TracedFilter:
     """Return a filter as a graph, once it is checked, without any data.
 
@@ -101,26 +102,27 @@ def trace_filter(
         specs: Specs of the dataset's features, by path.
         dataset: The dataset's name, for messages.
     """
-    for path in filter.features:
-        if path not in specs:
+    chosen: dict[Path, FeatureSpec] = {}
+    for name in filter.features:
+        if (path := find_feature(name, specs)) is None:
             raise FeatureError(
-                f"A filter must name features of {dataset}, each by its own path; {path!r} of "
-                f"filter {filter.name!r} is not one. {nearest_hint(path, specs)}"
+                f"A filter must name features of {dataset}, each by its own name; {name!r} of "
+                f"filter {filter.name!r} is not one. {feature_hint(name, specs)}"
             )
-    chosen = {path: specs[path] for path in filter.features}
+        chosen[path] = specs[path]
     first, second = (_trace(filter, chosen) for _ in range(2))
     digest = check_pure(f"filter {filter.name!r}", first, second)
     return TracedFilter(first, chosen, digest)
 
 
-def _trace(filter: FilterExamples, specs: Mapping[str, FeatureSpec]) -> Any:
+def _trace(filter: FilterExamples, specs: Mapping[Path, FeatureSpec]) -> Any:
     """Trace a filter's function for one example, and check what it returns."""
     signature = [spec.example_signature for spec in specs.values()]
     try:
         traced = tf.function(filter.fn).get_concrete_function(*signature)
     # Whatever the user's code raises.
     except Exception as error:
-        given = ", ".join(f"{path}: {spec.describe()}" for path, spec in specs.items())
+        given = ", ".join(f"{path_text(path)}: {spec.describe()}" for path, spec in specs.items())
         raise ConfigError(
             f"A filter must be a TensorFlow function of its features; filter {filter.name!r} was "
             f"given {given} and raised {type(error).__name__}: {error}\n"

@@ -13,11 +13,11 @@ import tensorflow as tf
 
 from tfjax_batches.errors import BatchesError, ConfigError, FeatureError
 from tfjax_batches.features.feature_spec import FeatureSpec
-from tfjax_batches.features.paths import RESERVED, flatten, nest
+from tfjax_batches.features.paths import RESERVED, Path, flatten, nest, path_text
 from tfjax_batches.features.rows import Value
 from tfjax_batches.preprocess.transforms import MapExamples, Transform
 
-Specs = Mapping[str, FeatureSpec]
+Specs = Mapping[Path, FeatureSpec]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +53,10 @@ def trace(transform: Transform, label: str, before: Specs, rows: int | None) -> 
     if transform.random:
         signature.append(tf.TensorSpec([2] if is_by_example else [rows, 2], tf.int32))
     fn = transform.fn
-    specs: dict[str, FeatureSpec] = {}
+    specs: dict[Path, FeatureSpec] = {}
     raised: list[BaseException] = []  # kept, since TensorFlow changes their class
 
-    def to_features(given: Mapping[str, Any], result: Any) -> dict[str, Any]:
+    def to_features(given: Mapping[Path, Any], result: Any) -> dict[Path, Any]:
         features = {path: _to_tensor(path, value) for path, value in _flatten(result).items()}
         for path, value in features.items():
             if not is_by_example:
@@ -86,7 +86,7 @@ def trace(transform: Transform, label: str, before: Specs, rows: int | None) -> 
         kind = FeatureError if isinstance(cause, FeatureError) else ConfigError
         if isinstance(cause, BatchesError):  # has its own rule, values and fix
             raise kind(f"{label} fails: {cause}") from error
-        given = ", ".join(f"{path}: {spec.describe()}" for path, spec in before.items())
+        given = ", ".join(f"{path_text(path)}: {spec.describe()}" for path, spec in before.items())
         reason = f"{type(cause).__name__}: {str(cause).strip().partition(chr(10))[0]}"
         raise kind(
             f"A transform must be a TensorFlow function of its features; {label} was given "
@@ -95,7 +95,7 @@ def trace(transform: Transform, label: str, before: Specs, rows: int | None) -> 
         ) from error
 
 
-def _flatten(result: Any) -> dict[str, Any]:
+def _flatten(result: Any) -> dict[Path, Any]:
     if not isinstance(result, Mapping):
         raise FeatureError(
             "A transform must return a dict of features, nested like the one it is given; it "
@@ -104,7 +104,7 @@ def _flatten(result: Any) -> dict[str, Any]:
     flat = flatten(result)
     if not flat:
         raise FeatureError("A batch must have a feature; it returns none. Return features by name.")
-    if taken := [path for path in flat if path.split("/")[0] in RESERVED]:
+    if taken := [path_text(path) for path in flat if path[0] in RESERVED]:
         raise FeatureError(
             f"The names {', '.join(RESERVED)} are reserved; it returns {', '.join(taken)}. "
             "Choose other names."
@@ -112,7 +112,7 @@ def _flatten(result: Any) -> dict[str, Any]:
     return flat
 
 
-def _to_tensor(path: str, value: Any) -> Value:
+def _to_tensor(path: Path, value: Any) -> Value:
     if isinstance(value, tf.RaggedTensor):
         # Decoded features have int64 row splits, and TensorFlow does not mix them with int32.
         return value.with_row_splits_dtype(tf.int64)
@@ -120,22 +120,22 @@ def _to_tensor(path: str, value: Any) -> Value:
         return tf.convert_to_tensor(value)
     except (TypeError, ValueError):
         raise FeatureError(
-            f"A feature must be a tensor; it returns {path!r} as {type(value).__name__}. "
-            "Make it a tf.Tensor or a tf.RaggedTensor."
+            f"A feature must be a tensor; it returns {path_text(path)!r} as "
+            f"{type(value).__name__}. Make it a tf.Tensor or a tf.RaggedTensor."
         ) from None
 
 
-def _check_rows(path: str, value: Value, rows: int | None) -> None:
+def _check_rows(path: Path, value: Value, rows: int | None) -> None:
     shape = value.shape
     if shape.rank is not None and shape[:1].as_list() != [rows]:
         raise FeatureError(
             f"A transform must keep the rows of its batch; it was given {rows} rows and returns "
-            f"{path!r} of shape {shape}. Return a value for each row, in order; if TensorFlow lost "
-            "the number of rows, write tf.ensure_shape with that of another feature."
+            f"{path_text(path)!r} of shape {shape}. Return a value for each row, in order; if "
+            "TensorFlow lost the number of rows, write tf.ensure_shape with that of another one."
         )
 
 
-def _find_spec(path: str, value: Value, is_by_example: bool, before: Specs) -> FeatureSpec:
+def _find_spec(path: Path, value: Value, is_by_example: bool, before: Specs) -> FeatureSpec:
     """Return the spec of a feature that the function made."""
     is_ragged = isinstance(value, tf.RaggedTensor)
     batch_dims = 0 if is_by_example else 1
@@ -143,7 +143,7 @@ def _find_spec(path: str, value: Value, is_by_example: bool, before: Specs) -> F
     if shape.rank is None or (not is_ragged and not is_by_example and None in shape):
         raise FeatureError(
             "The shape of a feature must be known before data is read; it returns "
-            f"{path!r} of shape {value.shape}. Set it with tf.ensure_shape, or return a "
+            f"{path_text(path)!r} of shape {value.shape}. Set it with tf.ensure_shape, or return a "
             "tf.RaggedTensor if it differs from example to example."
         )
     dtype = np.dtype(object if value.dtype == tf.string else value.dtype.as_numpy_dtype)
@@ -153,7 +153,7 @@ def _find_spec(path: str, value: Value, is_by_example: bool, before: Specs) -> F
     if spec.is_fixed or value.ragged_rank - batch_dims != spec.ragged_rank:
         raise FeatureError(
             "A ragged feature must be ragged up to its last dimension of unknown size and no "
-            f"further; it returns {path!r} of shape {value.shape} with ragged_rank="
+            f"further; it returns {path_text(path)!r} of shape {value.shape} with ragged_rank="
             f"{value.ragged_rank}. Use its to_tensor(), or build it with that ragged_rank."
         )
     old = before.get(path)

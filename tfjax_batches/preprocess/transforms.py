@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tfjax_batches.errors import ConfigError
+from tfjax_batches.features.paths import Name
 from tfjax_batches.preprocess.argument_checks import (
     check_flag,
     check_function,
     check_integer,
-    check_paths,
+    check_names,
 )
 
 
@@ -30,7 +31,7 @@ class MapExamples:
             `tf.random.stateless_*`, made of (config.seed, epoch, example index, place in the
             chain).
         random: Whether `fn` takes a seed.
-        encoded: Paths of features that `fn` is given as stored bytes, one string each.
+        encoded: Names of features that `fn` is given as stored bytes, one string each.
         name: For messages. None: the name of `fn`.
 
     Raises:
@@ -39,7 +40,7 @@ class MapExamples:
 
     fn: Callable[..., Any]
     random: bool = False
-    encoded: tuple[str, ...] = ()
+    encoded: tuple[Name, ...] = ()
     name: str | None = None
 
     def __post_init__(self) -> None:
@@ -62,7 +63,7 @@ class MapBatches:
             hold the features of some example and become zeros after the last transform. A function
             that mixes rows must leave them out.
         random: Whether `fn` takes seeds.
-        encoded: Paths of features that `fn` is given as stored bytes, string[n].
+        encoded: Names of features that `fn` is given as stored bytes, string[n].
         name: For messages. None: the name of `fn`.
         row_multiple: Rows of the global batch that are in one group, and on one process: from each
             multiple of it to the next. `n` is a multiple of it.
@@ -73,7 +74,7 @@ class MapBatches:
 
     fn: Callable[..., Any]
     random: bool = False
-    encoded: tuple[str, ...] = ()
+    encoded: tuple[Name, ...] = ()
     name: str | None = None
     row_multiple: int = 1
 
@@ -88,7 +89,7 @@ Transform = MapExamples | MapBatches
 def _check_fields(transform: Transform) -> None:
     kind = type(transform).__name__
     check_flag("random", transform.random)
-    check_paths("encoded", transform.encoded)
+    check_names("encoded", transform.encoded)
     check_function(kind, transform.fn)
     given = ["features", "seed"][: 1 + transform.random]
     try:

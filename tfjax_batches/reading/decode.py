@@ -12,9 +12,17 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from tfjax_batches.errors import FeatureError, nearest_hint
+from tfjax_batches.errors import FeatureError
 from tfjax_batches.features.feature_spec import FeatureSpec
-from tfjax_batches.features.paths import choose_paths
+from tfjax_batches.features.paths import (
+    Name,
+    Path,
+    choose_paths,
+    feature_hint,
+    find_feature,
+    name_of,
+    path_text,
+)
 from tfjax_batches.features.ragged import length_path, pad_rows, padded_specs
 from tfjax_batches.reading.feature_decoder import FeatureDecoder, features_by_path
 
@@ -24,12 +32,11 @@ class Decoder:
 
     Args:
         features: TFDS's description of the records.
-        names: Features to parse, by path (`"objects/bbox"`); the path of a nested dict means all
-            features below it. None: all features.
+        names: Features to parse; a dict means all features below it. None: all features.
         dataset: The dataset's name, for messages.
-        encoded: Paths of features to return as their stored bytes.
-        pad_to: Length of the first dim by path (as in `names`), for features in which only that
-            dim varies. Adds the length before padding as `<path>_length`, int32.
+        encoded: Features to return as their stored bytes.
+        pad_to: Length of the first dim by name (as in `names`), for features in which only that
+            dim varies. Adds the length before padding as `<name>_length`, int32.
 
     Attributes:
         specs: `FeatureSpec` of each feature by path, sorted by path.
@@ -43,10 +50,10 @@ class Decoder:
     def __init__(
         self,
         features: tfds.features.FeaturesDict,
-        names: Iterable[str] | None,
+        names: Iterable[Name] | None,
         dataset: str,
-        encoded: Iterable[str] = (),
-        pad_to: Mapping[str, int] | None = None,
+        encoded: Iterable[Name] = (),
+        pad_to: Mapping[Any, int] | None = None,
     ) -> None:
         known = features_by_path(features)
         chosen = sorted(known)
@@ -54,9 +61,7 @@ class Decoder:
             chosen = choose_paths(known, names, f"features must name features of {dataset}")
         self.parsed = tuple(chosen)
         parsed = {path: known[path] for path in chosen}
-        left_encoded = frozenset(encoded)
-        for path in sorted(left_encoded):
-            _check_encoded(path, parsed, dataset)
+        left_encoded = {_find_encoded(name, parsed, dataset) for name in encoded}
         self._decoders = {
             path: FeatureDecoder(path, feature, encoded=path in left_encoded)
             for path, feature in parsed.items()
@@ -69,7 +74,7 @@ class Decoder:
         self.padded = frozenset(self._pad_to)
         for path, length in self._pad_to.items():
             specs |= padded_specs(path, specs[path], length)
-        self.specs: Mapping[str, FeatureSpec] = dict(sorted(specs.items()))
+        self.specs: Mapping[Path, FeatureSpec] = dict(sorted(specs.items()))
 
     @property
     def maps_each_example(self) -> bool:
@@ -79,7 +84,7 @@ class Decoder:
     # Neither this code nor TFDS's decoders need AutoGraph, which would take a second to convert
     # them before the first batch.
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-    def decode(self, records: tf.Tensor) -> dict[str, tf.Tensor | tf.RaggedTensor]:
+    def decode(self, records: tf.Tensor) -> dict[Path, tf.Tensor | tf.RaggedTensor]:
         """Return the features of some examples.
 
         Args:
@@ -95,13 +100,14 @@ class Decoder:
         return values
 
 
-def _check_encoded(
-    path: str, features: Mapping[str, tfds.features.FeatureConnector], dataset: str
-) -> None:
+def _find_encoded(
+    name: Name, features: Mapping[Path, tfds.features.FeatureConnector], dataset: str
+) -> Path:
+    """Return the path of a feature that a transform takes as stored, after checking that it can."""
     rule = f"A transform's encoded must name parsed features of {dataset}"
-    if path not in features:
+    if (path := find_feature(name, features)) is None:
         raise FeatureError(
-            f"{rule}; {path!r} is not one. {nearest_hint(path, features)} Put a transform that "
+            f"{rule}; {name!r} is not one. {feature_hint(name, features)} Put a transform that "
             "decodes a feature before any that renames it, and name a feature of features=(…)."
         )
     feature = features[path]
@@ -115,30 +121,32 @@ def _check_encoded(
     is_other_image = isinstance(feature, tfds.features.Image) and feature.np_dtype != np.uint8
     if is_other_image or not is_one_string:
         raise FeatureError(
-            f"{rule} that are stored as one byte string, and images must be uint8; {path!r} is "
+            f"{rule} that are stored as one byte string, and images must be uint8; {name!r} is "
             f"{np.dtype(feature.np_dtype).name}, stored as {stored}. Leave it out of encoded, or "
             "replace the op that decodes by resize or a crop; it is then decoded before the ops."
         )
+    return path
 
 
 def _choose_lengths(
-    specs: Mapping[str, FeatureSpec], pad_to: Mapping[str, int], dataset: str
-) -> dict[str, int]:
+    specs: Mapping[Path, FeatureSpec], pad_to: Mapping[Any, int], dataset: str
+) -> dict[Path, int]:
     """Return the length by path of each feature that `pad_to` names, after checking each."""
-    lengths: dict[str, int] = {}
+    lengths: dict[Path, int] = {}
     for name, length in pad_to.items():
         paths = choose_paths(specs, [name], f"pad_to must name parsed features of {dataset}")
         lengths |= dict.fromkeys(paths, length)
     for path in lengths:
+        name = name_of(path, specs)
         if not specs[path].is_paddable:
             raise FeatureError(
                 "pad_to needs a feature in which only the first dim varies; "
-                f"{path!r} of {dataset} is {specs[path].describe()}. Leave it out of pad_to"
-                f"{'' if specs[path].is_fixed else f'; keep_on_host=({path!r},) takes any shape'}."
+                f"{name!r} of {dataset} is {specs[path].describe()}. Leave it out of pad_to"
+                f"{'' if specs[path].is_fixed else f'; keep_on_host=({name!r},) takes any shape'}."
             )
         if length_path(path) in specs:
             raise FeatureError(
-                f"pad_to adds the lengths of {path!r} as {length_path(path)!r}, but {dataset} has "
-                "a feature of that name. Leave one of them out with features=(…)."
+                f"pad_to adds the lengths of {name!r} as {path_text(length_path(path))!r}, but "
+                f"{dataset} has a feature of that name. Leave one of them out with features=(…)."
             )
     return lengths

@@ -3,7 +3,7 @@
 
 A feature here has one array per example. A dict is several features, within a sequence too:
 `Sequence({"box": BBoxFeature()})` at `objects` is the feature `objects/box`, a sequence of boxes,
-which is how TFDS stores it.
+which is how TFDS stores it. A record names a feature by its keys joined by `/`.
 """
 
 from collections.abc import Mapping
@@ -14,14 +14,15 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from tfjax_batches.features.feature_spec import FeatureSpec
-from tfjax_batches.features.rows import Example, map_rows, to_row
+from tfjax_batches.features.paths import Path, path_text
+from tfjax_batches.features.rows import Row, map_rows, to_row
 
 
 class FeatureDecoder:
     """Parses and decodes one feature with TFDS's own code.
 
     Args:
-        path: Names from the root, joined by `/`.
+        path: Where it is.
         feature: The feature, with the sequences around it.
         encoded: Whether to return the stored bytes, one string per example.
 
@@ -32,13 +33,14 @@ class FeatureDecoder:
     """
 
     def __init__(
-        self, path: str, feature: tfds.features.FeatureConnector, *, encoded: bool = False
+        self, path: Path, feature: tfds.features.FeatureConnector, *, encoded: bool = False
     ) -> None:
         self._feature = feature
+        name = path_text(path)
         stored = feature.get_serialized_info()
         # A dict where a feature has several parts: a tensor of unknown sizes has a shape too.
         parts = stored if isinstance(stored, dict) else {"": stored}
-        self._stored = {f"{path}/{name}" if name else path: info for name, info in parts.items()}
+        self._stored = {f"{name}/{part}" if part else name: info for part, info in parts.items()}
         info = next(iter(self._stored.values())) if encoded else feature.get_tensor_info()
         dtype, shape, rank = np.dtype(info.np_dtype), tuple(info.shape), info.sequence_rank
         if rank > 1:
@@ -49,7 +51,7 @@ class FeatureDecoder:
             dtype=np.dtype(object) if dtype.kind in "OSU" else dtype,
             nested_sequences=max(0, rank - 1),
         )
-        specs = tfds.features.FeaturesDict({path: feature}).tf_example_spec
+        specs = tfds.features.FeaturesDict({name: feature}).tf_example_spec
         self.parse_specs = {key: _group_spec(key, spec) for key, spec in specs.items()}
         self.maps_each_example = not (encoded or _is_stored_decoded(feature))
 
@@ -61,7 +63,7 @@ class FeatureDecoder:
         stored = {key: parsed[key] for key in self.parse_specs}
         return map_rows(self._decode_example, stored, self.spec.row_signature)
 
-    def _decode_example(self, example: Example) -> tf.Tensor | tf.RaggedTensor:
+    def _decode_example(self, example: Row) -> tf.Tensor | tf.RaggedTensor:
         restored = {key: _restore_one(key, info, example) for key, info in self._stored.items()}
         if len(restored) == 1:
             (value,) = restored.values()
@@ -72,8 +74,8 @@ class FeatureDecoder:
 
 
 def features_by_path(
-    feature: tfds.features.FeatureConnector, path: str = "", lengths: tuple[int | None, ...] = ()
-) -> dict[str, tfds.features.FeatureConnector]:
+    feature: tfds.features.FeatureConnector, path: Path = (), lengths: tuple[int | None, ...] = ()
+) -> dict[Path, tfds.features.FeatureConnector]:
     """Return all features by path, each within the sequences around it.
 
     Args:
@@ -82,9 +84,9 @@ def features_by_path(
         lengths: Lengths of the sequences around it, outermost first; None: unknown.
     """
     if isinstance(feature, tfds.features.FeaturesDict):
-        found: dict[str, tfds.features.FeatureConnector] = {}
-        for name, part in feature.items():
-            found |= features_by_path(part, f"{path}/{name}".lstrip("/"), lengths)
+        found: dict[Path, tfds.features.FeatureConnector] = {}
+        for key, part in feature.items():
+            found |= features_by_path(part, (*path, key), lengths)
         return found
     if isinstance(feature, tfds.features.Sequence):  # Video and Dataset are kinds of it
         length = tf.nest.flatten(feature.get_serialized_info())[0].shape[0]
@@ -135,7 +137,7 @@ def _restore_group(
 
 
 def _restore_one(
-    key: str, info: tfds.features.TensorInfo, example: Example
+    key: str, info: tfds.features.TensorInfo, example: Row
 ) -> tf.Tensor | tf.RaggedTensor:
     """Give one example the shape and dtype that a tf.train.Example cannot hold."""
     rank = info.sequence_rank

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tfjax_batches.errors import ConfigError
-from tfjax_batches.features.paths import HOST, flatten
+from tfjax_batches.features.paths import HOST, Path, flatten, path_text
 from tfjax_batches.placing.array_shards import bytes_of, local_bytes
 from tfjax_batches.planning.partition_spec import partition_text
 from tfjax_batches.text.description import Description, Table
@@ -38,14 +38,19 @@ def describe(batch: Mapping[str, Any]) -> Description:
     rows = {array.shape[0] for path, array in arrays.items() if array.shape and not on_host(path)}
     title = f"A batch of {count_text(rows.pop(), 'row')}" if len(rows) == 1 else "A batch"
     lines = (
-        (path, array_text(array.dtype, array.shape), sharding_text(array), *_bytes_texts(array))
+        (
+            path_text(path),
+            array_text(array.dtype, array.shape),
+            sharding_text(array),
+            *_bytes_texts(array),
+        )
         for path, array in arrays.items()
     )
     header = ("feature", "array", "sharding", "bytes", "local bytes")
     return Description(title, (Table(tuple(lines), header),))
 
 
-def batch_arrays(batch: Mapping[str, Any]) -> dict[str, Any]:
+def batch_arrays(batch: Mapping[str, Any]) -> dict[Path, Any]:
     """Return the arrays of a batch by path, sorted.
 
     Raises:
@@ -58,13 +63,13 @@ def batch_arrays(batch: Mapping[str, Any]) -> dict[str, Any]:
     arrays = flatten(batch)
     for path, array in arrays.items():
         if not hasattr(array, "shape") or not hasattr(array, "dtype"):
-            raise ConfigError(f"{rule}; {path!r} is a {type(array).__name__}. {fix}")
+            raise ConfigError(f"{rule}; {path_text(path)!r} is a {type(array).__name__}. {fix}")
     return arrays
 
 
-def on_host(path: str) -> bool:
+def on_host(path: Path) -> bool:
     """Return whether a path is that of a feature that stays on the host."""
-    return path.split("/")[0] == HOST
+    return path[0] == HOST
 
 
 def array_text(dtype: Any, shape: tuple[int, ...]) -> str:

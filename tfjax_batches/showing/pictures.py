@@ -3,14 +3,14 @@
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tfjax_batches.errors import ConfigError, FeatureError, nearest_hint
-from tfjax_batches.features.paths import ID, MASK
+from tfjax_batches.errors import ConfigError, FeatureError
+from tfjax_batches.features.paths import ID, MASK, Name, Path, feature_hint, find_feature, path_text
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.showing.batch import batch_arrays, on_host
 from tfjax_batches.showing.figures import new_figure
@@ -26,7 +26,7 @@ _CELL_INCHES = 1.4
 _MOST_COLUMNS = 8
 
 _LabelNames = Mapping[str, Sequence[str]]
-_Values = dict[str, npt.NDArray[Any]]
+_Values = dict[Path, npt.NDArray[Any]]
 
 
 def show(
@@ -34,8 +34,8 @@ def show(
     n: int = 16,
     *,
     label_names: _LabelNames | Sequence[str] | None = None,
-    image: str | None = None,
-    label: str | None = None,
+    image: Name | None = None,
+    label: Name | None = None,
 ) -> "Figure":
     """Draw the first rows of a batch: images with their labels, or else a table of values.
 
@@ -51,10 +51,10 @@ def show(
         batch: Nested dict of arrays, as the iterator gives it.
         n: Number of rows to draw at most.
         label_names: `loader.label_names`, or the class names of the label.
-        image: Path of the images. None: the first feature that looks like images. Empty: draw a
+        image: Name of the images. None: the first feature that looks like images. Empty: draw a
             table.
-        label: Path of the feature to write above each image. None: `label`, or the first path that
-            ends in `/label`.
+        label: Name of the feature to write above each image. None: `label`, or the first within a
+            dict that has that name there.
 
     Returns:
         The figure. A notebook shows it as the value of a cell; `savefig` writes it.
@@ -72,22 +72,30 @@ def show(
     if not is_integer(n, 1):
         raise ConfigError(f"n is a number of rows, at least 1; got n={n!r}. Pass n=16.")
     rows, values = _first_rows(batch, n)
-    for argument, path in (("image", image), ("label", label)):
-        if path and path not in values:
-            raise FeatureError(
-                f"{argument} names a feature of the batch; {path!r} is not one. "
-                f"{nearest_hint(path, values)}"
-            )
-    if image is None:
-        image = next((path for path, array in values.items() if _is_image(array)), "")
-    if label is None:
-        label = next((path for path in values if path.split("/")[-1] == "label"), "")
+    images = _find("image", image, values, _is_image)
+    labels = _find("label", label, values, lambda path, array: path[-1] == "label")
     if not isinstance(label_names, Mapping):
-        label_names = {label: label_names} if label_names else {}
-    if not image:
+        label_names = {path_text(labels): label_names} if label_names else {}
+    if not images:
         return _draw_table(rows, values, label_names)
-    titles = [_title(values, index, label, label_names) for index in range(len(rows))]
-    return _draw_images(_to_levels(image, values[image]), titles)
+    titles = [_title(values, index, labels, label_names) for index in range(len(rows))]
+    return _draw_images(_to_levels(images, values[images]), titles)
+
+
+def _find(
+    argument: str, name: Name | None, values: _Values, is_default: Callable[[Path, Any], bool]
+) -> Path:
+    """Return the path of a named feature, or of the first that a name of None means; (): none."""
+    if name is None:
+        return next((path for path, array in values.items() if is_default(path, array)), ())
+    if not name:
+        return ()
+    if (path := find_feature(name, values)) is None:
+        raise FeatureError(
+            f"{argument} names a feature of the batch; {name!r} is not one. "
+            f"{feature_hint(name, values)}"
+        )
+    return path
 
 
 def _first_rows(batch: Mapping[str, Any], n: int) -> tuple[Int64Array, _Values]:
@@ -96,7 +104,7 @@ def _first_rows(batch: Mapping[str, Any], n: int) -> tuple[Int64Array, _Values]:
     local = {path: read_local_rows(array) for path, array in arrays.items() if not on_host(path)}
     local = {path: (rows, values) for path, (rows, values) in local.items() if len(rows)}
     if not local:
-        shapes = ", ".join(f"{path}: {list(array.shape)}" for path, array in arrays.items())
+        shapes = ", ".join(f"{path_text(p)}: {list(array.shape)}" for p, array in arrays.items())
         raise ConfigError(
             "show draws rows that one process holds whole; this process has none "
             f"({shapes or 'no arrays'}). Pass a batch of the iterator with at least one feature "
@@ -113,27 +121,27 @@ def _first_rows(batch: Mapping[str, Any], n: int) -> tuple[Int64Array, _Values]:
     }
 
 
-def _is_image(array: npt.NDArray[Any]) -> bool:
+def _is_image(path: Path, array: npt.NDArray[Any]) -> bool:
     if array.ndim == 3:
         return array.dtype == np.uint8
     return array.ndim == 4 and array.shape[-1] in (1, 3, 4) and array.dtype.kind not in "OSU"
 
 
-def _title(values: _Values, row: int, label: str, names: _LabelNames) -> str:
-    if MASK in values and not values[MASK][row]:
+def _title(values: _Values, row: int, label: Path, names: _LabelNames) -> str:
+    if (MASK,) in values and not values[(MASK,)][row]:
         return "padding"
-    parts = [value_text(values[label][row], names.get(label, ()))] if label else []
-    return " ".join([*parts, *([f"#{values[ID][row]}"] if ID in values else [])])
+    parts = [value_text(values[label][row], names.get(path_text(label), ()))] if label else []
+    return " ".join([*parts, *([f"#{values[(ID,)][row]}"] if (ID,) in values else [])])
 
 
-def _to_levels(path: str, images: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+def _to_levels(path: Path, images: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """Return images as matplotlib draws them, from 0 (black) to 1 (white)."""
     if images.ndim == 4 and images.shape[-1] == 1:
         images = images[..., 0]
-    if images.ndim != 3 and not _is_image(images):
+    if images.ndim != 3 and not _is_image(path, images):
         raise FeatureError(
             "Images are [rows, height, width] or have 1, 3 or 4 channels last; feature "
-            f"{path!r} is {list(images.shape)}. Pass image='' to draw a table."
+            f"{path_text(path)!r} is {list(images.shape)}. Pass image='' to draw a table."
         )
     numbers = images.astype(np.float32)
     low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
@@ -160,10 +168,10 @@ def _draw_images(pictures: npt.NDArray[Any], titles: list[str]) -> "Figure":
 
 def _draw_table(rows: Int64Array, values: _Values, names: _LabelNames) -> "Figure":
     cells = (
-        (str(row), *(value_text(array[i], names.get(path, ())) for path, array in values.items()))
+        (str(row), *(value_text(a[i], names.get(path_text(p), ())) for p, a in values.items()))
         for i, row in enumerate(rows)
     )
-    lines = Table(tuple(cells), ("row", *values)).to_lines()
+    lines = Table(tuple(cells), ("row", *map(path_text, values))).to_lines()
     figure = new_figure(0.08 * max(map(len, lines)) + 0.5, 0.2 * len(lines) + 0.5)
     ax = figure.subplots()
     ax.set_axis_off()

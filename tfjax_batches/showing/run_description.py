@@ -7,6 +7,7 @@ import jax
 
 from tfjax_batches.config.batch_config import BatchConfig
 from tfjax_batches.features.feature_spec import FeatureSpec
+from tfjax_batches.features.paths import Path, path_text
 from tfjax_batches.pipeline.host_pipeline import HostPipeline
 from tfjax_batches.placing.array_shards import bytes_of, shard_bytes
 from tfjax_batches.planning.layout import BatchLayout
@@ -15,7 +16,7 @@ from tfjax_batches.showing.batch import array_text, sharding_text
 from tfjax_batches.text.description import Description, Table, facts
 from tfjax_batches.text.formatting import bytes_text, count_text
 
-DeviceSpecs = Mapping[str, jax.ShapeDtypeStruct]
+DeviceSpecs = Mapping[Path, jax.ShapeDtypeStruct]
 """Global shape, dtype and sharding of each array, by path."""
 
 
@@ -63,11 +64,11 @@ def _remainder_text(plan: BatchPlan) -> str:
 
 
 def _features_table(
-    device_specs: DeviceSpecs, host_specs: Mapping[str, FeatureSpec], rows: int
+    device_specs: DeviceSpecs, host_specs: Mapping[Path, FeatureSpec], rows: int
 ) -> Table:
     on_devices = (
         (
-            path,
+            path_text(path),
             array_text(spec.dtype, spec.shape),
             sharding_text(spec),
             str(list(spec.sharding.shard_shape(spec.shape))),
@@ -76,7 +77,13 @@ def _features_table(
         for path, spec in device_specs.items()
     )
     on_host = (
-        (path, f"{spec.describe()} per row", "on the host", "", _host_bytes_text(spec, rows))
+        (
+            path_text(path),
+            f"{spec.describe()} per row",
+            "on the host",
+            "",
+            _host_bytes_text(spec, rows),
+        )
         for path, spec in host_specs.items()
     )
     header = ("feature", "array", "sharding", "on a device", "bytes per step")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features of a batch by path, and the checks that ops make of them.
+"""Features of a batch by name, and the checks that ops make of them.
 
 A batch is a nested dict. Nothing here changes one: each function returns a new dict. Messages do
 not name the op, since whoever runs a transform puts its name in front.
@@ -11,57 +11,71 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfjax_batches.errors import FeatureError, nearest_hint
-from tfjax_batches.features.paths import flatten, nest
+from tfjax_batches.errors import FeatureError
+from tfjax_batches.features.paths import (
+    Name,
+    Path,
+    feature_hint,
+    find_feature,
+    flatten,
+    nest,
+    path_text,
+)
 from tfjax_batches.features.rows import Value
-from tfjax_batches.preprocess.argument_checks import check_path
+from tfjax_batches.preprocess.argument_checks import check_name
 from tfjax_batches.preprocess.transforms import MapBatches
 
 Batch = Mapping[str, Any]
 
 
-def get_feature(batch: Batch, path: str) -> Value:
-    """Return the feature at a path."""
+def path_of(batch: Batch, name: Name) -> Path:
+    """Return the path of the feature that a name means."""
     features = flatten(batch)
-    if path not in features:
+    if (path := find_feature(name, features)) is None:
         raise FeatureError(
-            f"The feature must be in the batch; there is none at {path!r}. "
-            f"{nearest_hint(path, features)} Name it with key."
+            f"The feature must be in the batch; {name!r} is not. "
+            f"{feature_hint(name, features)} Name it with key."
         )
-    return features[path]
+    return path
 
 
-def with_feature(batch: Batch, path: str, value: Value) -> dict[str, Any]:
+def get_feature(batch: Batch, name: Name) -> Value:
+    """Return a feature."""
+    return flatten(batch)[path_of(batch, name)]
+
+
+def with_feature(batch: Batch, path: Path, value: Value) -> dict[str, Any]:
     """Return the batch with `value` at a path, new or not."""
     return nest({**flatten(batch), path: value})
 
 
-def without_features(batch: Batch, paths: Collection[str]) -> dict[str, Any]:
+def without_features(batch: Batch, paths: Collection[Path]) -> dict[str, Any]:
     """Return the batch without the features at some paths."""
     return nest({path: value for path, value in flatten(batch).items() if path not in paths})
 
 
-def check_free(batch: Batch, new: str) -> None:
+def check_free(batch: Batch, new: Path) -> None:
     """Raise if a feature is at, above or below the path of a new one."""
     for path in flatten(batch):
-        if path == new or path.startswith(f"{new}/") or new.startswith(f"{path}/"):
+        shared = min(len(path), len(new))
+        if path[:shared] == new[:shared]:
             raise FeatureError(
-                f"A new feature needs a free path; {new!r} overlaps with {path!r}. "
-                f"Put drop({path!r}) in front, or choose another path."
+                f"A new feature needs a free name; {path_text(new)!r} overlaps with "
+                f"{path_text(path)!r}. Put drop({path_text(path)!r}) in front, or choose another."
             )
 
 
-def check_feature(fits: bool, rule: str, path: str, value: Value, fix: str) -> None:
+def check_feature(fits: bool, rule: str, name: Name, value: Value, fix: str) -> None:
     """Raise if a feature does not fit an op."""
     if not fits:
-        raise FeatureError(f"{rule}; {path!r} is {describe(value)}. {fix}")
+        raise FeatureError(f"{rule}; {name!r} is {describe(value)}. {fix}")
 
 
 def map_feature(
     fn: Callable[..., Value],
-    key: str,
+    key: Name,
     *,
-    get: Callable[[Batch, str], Value] = get_feature,
+    get: Callable[[Batch, Name], Value] = get_feature,
     random: bool = False,
     encoded: bool = False,
 ) -> MapBatches:
@@ -69,44 +83,44 @@ def map_feature(
 
     Args:
         fn: `fn(value)`, or `fn(value, seeds)` if `random`.
-        key: Path of the feature.
+        key: Name of the feature.
         get: `get(batch, key)` returns the value, or raises FeatureError if the op cannot take it.
         random: As in `MapBatches`.
         encoded: Whether `fn` takes the stored bytes of the feature.
     """
-    check_path("key", key)
+    check_name("key", key)
 
     def apply(batch: Batch, *seeds: tf.Tensor) -> dict[str, Any]:
-        return with_feature(batch, key, fn(get(batch, key), *seeds))
+        return with_feature(batch, path_of(batch, key), fn(get(batch, key), *seeds))
 
     return MapBatches(apply, random=random, encoded=(key,) if encoded else ())
 
 
-def get_numbers(batch: Batch, path: str) -> Value:
+def get_numbers(batch: Batch, name: Name) -> Value:
     """Return a feature that holds numbers or bools."""
-    value = get_feature(batch, path)
+    value = get_feature(batch, name)
     fix = "Put an op that decodes it in front, or name another feature with key."
-    check_feature(value.dtype != tf.string, "The feature must hold numbers", path, value, fix)
+    check_feature(value.dtype != tf.string, "The feature must hold numbers", name, value, fix)
     return value
 
 
-def get_images(batch: Batch, path: str) -> tf.Tensor:
+def get_images(batch: Batch, name: Name) -> tf.Tensor:
     """Return images of one size, [n, h, w, c]."""
-    images = get_images_of_any_size(batch, path)
+    images = get_images_of_any_size(batch, name)
     is_dense = not isinstance(images, tf.RaggedTensor)
     fix = "Put resize or a crop in front."
-    check_feature(is_dense, "The images must be of one size", path, images, fix)
+    check_feature(is_dense, "The images must be of one size", name, images, fix)
     return images
 
 
-def get_images_of_any_size(batch: Batch, path: str) -> Value:
+def get_images_of_any_size(batch: Batch, name: Name) -> Value:
     """Return images [n, h, w, c], or [n, (h), (w), c] as a ragged tensor."""
-    images = get_feature(batch, path)
+    images = get_feature(batch, name)
     are_images = images.dtype != tf.string and images.shape.rank == 4
     fix = "Name a feature of images with key."
     if images.dtype == tf.string:
-        fix = f"Put decode({path!r}) in front, or name a feature of images with key."
-    check_feature(are_images, "Images must be [n, h, w, c]", path, images, fix)
+        fix = f"Put decode({name!r}) in front, or name a feature of images with key."
+    check_feature(are_images, "Images must be [n, h, w, c]", name, images, fix)
     return images
 
 
@@ -117,7 +131,7 @@ def map_values(value: Value, fn: Callable[[tf.Tensor], tf.Tensor]) -> Value:
     return fn(value)
 
 
-def as_element(argument: str, number: float, path: str, value: Value) -> np.generic:
+def as_element(argument: str, number: float, name: Name, value: Value) -> np.generic:
     """Return an argument's number as an element of a feature, which holds numbers or bools."""
     dtype = value.dtype
     low, high = (0, 1) if dtype.is_bool else (dtype.min, dtype.max)
@@ -125,7 +139,7 @@ def as_element(argument: str, number: float, path: str, value: Value) -> np.gene
     if not is_whole or not low <= number <= high:
         kind = "a number" if dtype.is_floating else "an integer"
         raise FeatureError(
-            f"{argument} must be a value that the feature's dtype can hold; {path!r} is "
+            f"{argument} must be a value that the feature's dtype can hold; {name!r} is "
             f"{describe(value)}, {argument} is {number}. Write {kind} from {low} to {high}."
         )
     element: np.generic = dtype.as_numpy_dtype(number)

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from tfjax_batches.features.rows import Example, map_rows
+from tfjax_batches.features.paths import Name
+from tfjax_batches.features.rows import Row, map_rows
 from tfjax_batches.preprocess.argument_checks import (
     MAX_SIZE,
     check_choice,
@@ -25,23 +26,23 @@ from tfjax_batches.preprocess.ops.batch_features import (
 from tfjax_batches.preprocess.ops.op_table import op
 from tfjax_batches.preprocess.transforms import MapBatches
 
-WindowOf = Callable[[tf.Tensor, Example], tf.Tensor]
+WindowOf = Callable[[tf.Tensor, Row], tf.Tensor]
 """(size of an image: int32[2], example) → top, left, height, width of its window: int32[4]."""
 
 
 @op
-def decode(key: str = "image", channels: int = 3) -> MapBatches:
+def decode(key: Name = "image", channels: int = 3) -> MapBatches:
     """Decode whole images: JPEG, PNG, GIF or BMP, as the bytes of each say.
 
     string[n] → uint8[n, (h), (w), channels], ragged. Readers decode images without this op. It is
     for bytes that other ops see first, and for string features that hold images.
 
     Args:
-        key: Path of the feature.
+        key: Name of the feature.
         channels: 3 (RGB); 1 (grey), if no image is a JPEG in CMYK; or 4 (RGBA), if all are PNG.
 
     Raises:
-        ConfigError: `channels` is not 1, 3 or 4, or `key` is not a path.
+        ConfigError: `channels` is not 1, 3 or 4, or `key` is not a name.
         FeatureError: The feature is missing, or not one string an example.
     """
     check_choice("channels", channels, (3, 1, 4))
@@ -61,7 +62,7 @@ def decode_random_crop(
     size: int | tuple[int, int],
     area: tuple[float, float] = (0.08, 1.0),
     ratio: tuple[float, float] = (3 / 4, 4 / 3),
-    key: str = "image",
+    key: Name = "image",
 ) -> MapBatches:
     """Decode a random window of each image and resize it: the crop that Inception trained with.
 
@@ -74,7 +75,7 @@ def decode_random_crop(
         size: Side in pixels, or (height, width).
         area: Smallest and largest share of the image that a window covers.
         ratio: Smallest and largest width / height of a window.
-        key: Path of the feature.
+        key: Name of the feature.
 
     Raises:
         ConfigError: `size`, `area`, `ratio` or `key` is not what it must be.
@@ -84,7 +85,7 @@ def decode_random_crop(
     areas = check_range("area", area, most=1.0)
     ratios = check_range("ratio", ratio)
 
-    def window_of(image_size: tf.Tensor, row: Example) -> tf.Tensor:
+    def window_of(image_size: tf.Tensor, row: Row) -> tf.Tensor:
         begin, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
             tf.concat([image_size, [3]], 0),
             tf.constant([[[0.0, 0.0, 1.0, 1.0]]]),
@@ -104,7 +105,7 @@ def decode_random_crop(
 
 @op
 def decode_central_crop(
-    size: int | tuple[int, int], resize: int | None = None, key: str = "image"
+    size: int | tuple[int, int], resize: int | None = None, key: Name = "image"
 ) -> MapBatches:
     """Decode the central window of each image and resize it: the usual crop for evaluation.
 
@@ -116,7 +117,7 @@ def decode_central_crop(
         size: Side in pixels, or (height, width).
         resize: Shorter side of the image that `size` is cut from, not shorter than `size`. None:
             the largest window of that shape.
-        key: Path of the feature.
+        key: Name of the feature.
 
     Raises:
         ConfigError: `size`, `resize` or `key` is not what it must be.
@@ -126,7 +127,7 @@ def decode_central_crop(
     if resize is not None:
         check_integer("resize", resize, max(size), MAX_SIZE)
 
-    def window_of(image_size: tf.Tensor, row: Example) -> tf.Tensor:
+    def window_of(image_size: tf.Tensor, row: Row) -> tf.Tensor:
         sides, wanted = tf.cast(image_size, tf.float32), tf.constant(size, tf.float32)
         scale = tf.reduce_min(sides / (wanted if resize is None else float(resize)))
         extent = tf.cast(tf.round(scale * wanted), tf.int32)
@@ -139,16 +140,16 @@ def decode_central_crop(
     return map_feature(fn, key, get=_get_encoded, encoded=True)
 
 
-def _get_encoded(batch: Batch, path: str) -> tf.Tensor:
+def _get_encoded(batch: Batch, name: Name) -> tf.Tensor:
     """Return stored images, string[n]."""
-    encoded = get_feature(batch, path)
+    encoded = get_feature(batch, name)
     is_encoded = encoded.dtype == tf.string and encoded.shape.rank == 1
     fix = "Leave out the op in front that decodes it, or use resize or a crop instead of this op."
-    check_feature(is_encoded, "Encoded images must be one string each", path, encoded, fix)
+    check_feature(is_encoded, "Encoded images must be one string each", name, encoded, fix)
     return encoded
 
 
-def _decode_windows(rows: Example, window_of: WindowOf, size: tuple[int, int]) -> tf.Tensor:
+def _decode_windows(rows: Row, window_of: WindowOf, size: tuple[int, int]) -> tf.Tensor:
     """Return a window of each image, uint8[n, *size, 3].
 
     Args:
@@ -161,12 +162,12 @@ def _decode_windows(rows: Example, window_of: WindowOf, size: tuple[int, int]) -
         # + 0.5 rounds, since the cast cuts off and values are 0 to 255.
         return tf.cast(tf.image.resize(image, size) + 0.5, tf.uint8)
 
-    def decode_jpeg(row: Example) -> tf.Tensor:
+    def decode_jpeg(row: Row) -> tf.Tensor:
         image_size = tf.io.extract_jpeg_shape(row["encoded"])[:2]
         window = window_of(image_size, row)
         return resized(tf.image.decode_and_crop_jpeg(row["encoded"], window, channels=3))
 
-    def decode_other(row: Example) -> tf.Tensor:
+    def decode_other(row: Row) -> tf.Tensor:
         image = _decode_any(row["encoded"], 3)
         top, left, window_height, window_width = tf.unstack(window_of(tf.shape(image)[:2], row))
         return resized(image[top : top + window_height, left : left + window_width])

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that choose and rename features. A path such as `objects` means all features below it."""
+"""Ops that choose and rename features. The name of a dict means all features below it."""
 
 from typing import Any
 
-from tfjax_batches.features.paths import choose_paths, flatten
-from tfjax_batches.preprocess.argument_checks import check_path, check_paths
+from tfjax_batches.features.paths import Name, Path, choose_paths, flatten, to_path
+from tfjax_batches.preprocess.argument_checks import check_name, check_names
 from tfjax_batches.preprocess.ops.batch_features import (
     Batch,
     check_free,
     get_feature,
+    path_of,
     with_feature,
     without_features,
 )
@@ -17,60 +18,60 @@ from tfjax_batches.preprocess.transforms import MapBatches
 
 
 @op
-def keep(*paths: str) -> MapBatches:
+def keep(*names: Name) -> MapBatches:
     """Leave out all features except these; their values do not change.
 
     Args:
-        *paths: Paths of the features that stay, at least one.
+        *names: Names of the features that stay, at least one.
 
     Raises:
-        ConfigError: There is no path, or one is not a path.
-        FeatureError: The batch has no feature at a path.
+        ConfigError: There is no name, or one is not a name.
+        FeatureError: The batch has no feature of a name.
     """
-    check_paths("paths", paths, least=1)
+    check_names("names", names, least=1)
     return MapBatches(
-        lambda batch: without_features(batch, set(flatten(batch)) - _find(batch, paths))
+        lambda batch: without_features(batch, set(flatten(batch)) - _find(batch, names))
     )
 
 
 @op
-def drop(*paths: str) -> MapBatches:
+def drop(*names: Name) -> MapBatches:
     """Leave out some features; the values of the others do not change.
 
     Args:
-        *paths: Paths of the features that go, at least one.
+        *names: Names of the features that go, at least one.
 
     Raises:
-        ConfigError: There is no path, or one is not a path.
-        FeatureError: The batch has no feature at a path, or none is left.
+        ConfigError: There is no name, or one is not a name.
+        FeatureError: The batch has no feature of a name, or none is left.
     """
-    check_paths("paths", paths, least=1)
-    return MapBatches(lambda batch: without_features(batch, _find(batch, paths)))
+    check_names("names", names, least=1)
+    return MapBatches(lambda batch: without_features(batch, _find(batch, names)))
 
 
 @op
-def rename(old: str, new: str) -> MapBatches:
-    """Give a feature another path; its values do not change.
+def rename(old: Name, new: Name) -> MapBatches:
+    """Give a feature another name; its values do not change.
 
     Args:
-        old: The feature's path.
-        new: A path at which there is no feature.
+        old: The feature's name.
+        new: A name that no feature has; `objects/box` is `box` in the dict `objects`.
 
     Raises:
-        ConfigError: `old` or `new` is not a path.
-        FeatureError: There is no feature at `old`, or there is one at `new`.
+        ConfigError: `old` or `new` is not a name.
+        FeatureError: There is no feature `old`, or there is one at `new`.
     """
-    check_path("old", old)
-    check_path("new", new)
+    check_name("old", old)
+    check_name("new", new)
 
     def fn(batch: Batch) -> dict[str, Any]:
         value = get_feature(batch, old)
-        rest = without_features(batch, {old})
-        check_free(rest, new)
-        return with_feature(rest, new, value)
+        rest = without_features(batch, {path_of(batch, old)})
+        check_free(rest, to_path(new))
+        return with_feature(rest, to_path(new), value)
 
     return MapBatches(fn)
 
 
-def _find(batch: Batch, names: tuple[str, ...]) -> set[str]:
+def _find(batch: Batch, names: tuple[Name, ...]) -> set[Path]:
     return set(choose_paths(flatten(batch), names, "The features must be in the batch"))

@@ -10,7 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfjax_batches.features.rows import Example, Value, map_rows
+from tfjax_batches.features.paths import Name
+from tfjax_batches.features.rows import Row, Value, map_rows
 from tfjax_batches.preprocess.argument_checks import (
     MAX_SIZE,
     check_choice,
@@ -38,7 +39,7 @@ def resize(
     size: int | tuple[int, int],
     method: str = "bilinear",
     antialias: bool = False,
-    key: str = "image",
+    key: Name = "image",
 ) -> MapBatches:
     """Resize images, whatever their aspect ratio.
 
@@ -49,7 +50,7 @@ def resize(
         size: Side in pixels, or (height, width).
         method: Value of one of `tf.image.ResizeMethod`, such as "bilinear".
         antialias: Whether to smooth when making images smaller, as Pillow does; costs more.
-        key: Path of the images.
+        key: Name of the images.
 
     Raises:
         ConfigError: `size`, `method`, `antialias` or `key` is not what it must be.
@@ -59,7 +60,7 @@ def resize(
     check_choice("method", method, RESIZE_METHODS)
     check_flag("antialias", antialias)
 
-    def resized(images: tf.Tensor, row: Example) -> tf.Tensor:
+    def resized(images: tf.Tensor, row: Row) -> tf.Tensor:
         values = tf.image.resize(images, sides, method, antialias=antialias)
         if images.dtype.is_integer:
             values = tf.round(values)
@@ -69,7 +70,7 @@ def resize(
 
 
 @op
-def central_crop(size: int | tuple[int, int], key: str = "image") -> MapBatches:
+def central_crop(size: int | tuple[int, int], key: Name = "image") -> MapBatches:
     """Cut the middle out of images.
 
     [n, h, w, c], dense or ragged → [n, height, width, c]. If an odd number of pixels is cut off,
@@ -78,15 +79,15 @@ def central_crop(size: int | tuple[int, int], key: str = "image") -> MapBatches:
 
     Args:
         size: Side in pixels, or (height, width).
-        key: Path of the images.
+        key: Name of the images.
 
     Raises:
-        ConfigError: `size` is not made of sides in pixels, or `key` is not a path.
+        ConfigError: `size` is not made of sides in pixels, or `key` is not a name.
         FeatureError: The feature is missing, not images, or too small.
     """
     height, width = check_size(size)
 
-    def crop(images: tf.Tensor, row: Example) -> tf.Tensor:
+    def crop(images: tf.Tensor, row: Row) -> tf.Tensor:
         _check_at_least(images, key, height, width)
         shape = tf.shape(images)
         top, left = (shape[-3] - height) // 2, (shape[-2] - width) // 2
@@ -96,29 +97,29 @@ def central_crop(size: int | tuple[int, int], key: str = "image") -> MapBatches:
 
 
 @op
-def pad_crop(size: int | tuple[int, int], key: str = "image") -> MapBatches:
+def pad_crop(size: int | tuple[int, int], key: Name = "image") -> MapBatches:
     """Bring images to a size without scaling: cut the middle out, or put zeros around, or both.
 
     [n, h, w, c], dense or ragged → [n, height, width, c]. As `tf.image.resize_with_crop_or_pad`.
 
     Args:
         size: Side in pixels, or (height, width).
-        key: Path of the images.
+        key: Name of the images.
 
     Raises:
-        ConfigError: `size` is not made of sides in pixels, or `key` is not a path.
+        ConfigError: `size` is not made of sides in pixels, or `key` is not a name.
         FeatureError: The feature is missing or not images.
     """
     height, width = check_size(size)
 
-    def padded(images: tf.Tensor, row: Example) -> tf.Tensor:
+    def padded(images: tf.Tensor, row: Row) -> tf.Tensor:
         return tf.image.resize_with_crop_or_pad(images, height, width)
 
     return _map_images(padded, key, (height, width))
 
 
 @op
-def random_crop(size: int | tuple[int, int], padding: int = 0, key: str = "image") -> MapBatches:
+def random_crop(size: int | tuple[int, int], padding: int = 0, key: Name = "image") -> MapBatches:
     """Cut a random window out of images, after zeros are put around them.
 
     [n, h, w, c], dense or ragged → [n, height, width, c]; all windows are equally likely.
@@ -128,16 +129,16 @@ def random_crop(size: int | tuple[int, int], padding: int = 0, key: str = "image
     Args:
         size: Side in pixels, or (height, width).
         padding: Zeros on each of the four sides, in pixels.
-        key: Path of the images.
+        key: Name of the images.
 
     Raises:
-        ConfigError: `size` or `padding` is not made of pixels, or `key` is not a path.
+        ConfigError: `size` or `padding` is not made of pixels, or `key` is not a name.
         FeatureError: The feature is missing, not images, or too small.
     """
     height, width = check_size(size)
     check_integer("padding", padding, 0, MAX_SIZE)
 
-    def crop(images: tf.Tensor, row: Example) -> tf.Tensor:
+    def crop(images: tf.Tensor, row: Row) -> tf.Tensor:
         _check_at_least(images, key, height, width, padding)
         around = [[0, 0]] * (images.shape.rank - 3) + [[padding, padding]] * 2 + [[0, 0]]
         images = tf.pad(images, around)
@@ -155,16 +156,16 @@ def random_crop(size: int | tuple[int, int], padding: int = 0, key: str = "image
 
 
 @op
-def flip_lr(key: str = "image") -> MapBatches:
+def flip_lr(key: Name = "image") -> MapBatches:
     """Mirror each image from left to right with probability one half.
 
     [n, h, w, c] → the same.
 
     Args:
-        key: Path of the images.
+        key: Name of the images.
 
     Raises:
-        ConfigError: `key` is not a path.
+        ConfigError: `key` is not a name.
         FeatureError: The feature is missing, or not images of one size.
     """
 
@@ -180,7 +181,7 @@ def flip_lr(key: str = "image") -> MapBatches:
 
 
 @op
-def cutout(size: int, fill: float = 0.0, key: str = "image") -> MapBatches:
+def cutout(size: int, fill: float = 0.0, key: Name = "image") -> MapBatches:
     """Blank a square at a random place of each image.
 
     [n, h, w, c] → the same. The square's centre may be any pixel, so the square may stick out of
@@ -190,10 +191,10 @@ def cutout(size: int, fill: float = 0.0, key: str = "image") -> MapBatches:
     Args:
         size: Side of the square in pixels.
         fill: Value of the blank pixels; the images' dtype must be able to hold it.
-        key: Path of the images.
+        key: Name of the images.
 
     Raises:
-        ConfigError: `size` is not a side in pixels, `fill` not a number, or `key` not a path.
+        ConfigError: `size` is not a side in pixels, `fill` not a number, or `key` not a name.
         FeatureError: The feature is missing, not images of one size, or cannot hold `fill`.
     """
     check_integer("size", size, 1, MAX_SIZE)
@@ -229,7 +230,7 @@ def _mirror(images: tf.Tensor) -> tf.Tensor:
 
 
 def _check_at_least(
-    images: tf.Tensor, path: str, height: int, width: int, padding: int = 0
+    images: tf.Tensor, name: Name, height: int, width: int, padding: int = 0
 ) -> None:
     """Raise for images smaller than a window; the graph does where sizes are not known yet."""
     rule = f"Images must be at least as large as the {height} × {width} cut out of them"
@@ -237,18 +238,18 @@ def _check_at_least(
     sides = images.shape[-3:-1]
     if sides.is_fully_defined():
         fits = sides[0] + 2 * padding >= height and sides[1] + 2 * padding >= width
-        check_feature(fits, rule, path, images, fix)
+        check_feature(fits, rule, name, images, fix)
     else:
         tf.debugging.assert_greater_equal(
             tf.shape(images)[-3:-1] + 2 * padding,
             [height, width],
-            f"{rule}; an example of {path!r} is smaller. {fix}",
+            f"{rule}; an example of {name!r} is smaller. {fix}",
         )
 
 
 def _map_images(
-    fn: Callable[[tf.Tensor, Example], tf.Tensor],
-    key: str,
+    fn: Callable[[tf.Tensor, Row], tf.Tensor],
+    key: Name,
     size: tuple[int, int],
     random_numbers: int = 0,
 ) -> MapBatches:
@@ -257,7 +258,7 @@ def _map_images(
     Args:
         fn: Takes images [n, h, w, c] and numbers [n, random_numbers], by the name "numbers"; or,
             since images that differ in size come one by one, [h, w, c] and [random_numbers].
-        key: Path of the images.
+        key: Name of the images.
         size: Height and width of the result.
         random_numbers: How many uniform random numbers each image takes.
     """

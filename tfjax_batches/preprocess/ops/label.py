@@ -6,13 +6,15 @@ from typing import Any
 import tensorflow as tf
 
 from tfjax_batches.errors import ConfigError
+from tfjax_batches.features.paths import Name
 from tfjax_batches.features.rows import Value
-from tfjax_batches.preprocess.argument_checks import check_integer, check_number, check_path
+from tfjax_batches.preprocess.argument_checks import check_integer, check_name, check_number
 from tfjax_batches.preprocess.ops.batch_features import (
     Batch,
     check_feature,
     get_feature,
     map_feature,
+    path_of,
     with_feature,
 )
 from tfjax_batches.preprocess.ops.op_table import op
@@ -21,7 +23,7 @@ from tfjax_batches.preprocess.transforms import MapBatches
 
 
 @op
-def one_hot(num_classes: int, key: str = "label") -> MapBatches:
+def one_hot(num_classes: int, key: Name = "label") -> MapBatches:
     """Turn labels into vectors with a one at the label's index.
 
     integer [n, ...] → float32 [n, ..., num_classes]. A label of -1, which TFDS uses for a missing
@@ -29,10 +31,10 @@ def one_hot(num_classes: int, key: str = "label") -> MapBatches:
 
     Args:
         num_classes: Length of the vectors, at least 1.
-        key: Path of the labels.
+        key: Name of the labels.
 
     Raises:
-        ConfigError: `num_classes` is not such an integer, or `key` is not a path.
+        ConfigError: `num_classes` is not such an integer, or `key` is not a name.
         FeatureError: The feature is missing, is not integers, or is ragged.
     """
     check_integer("num_classes", num_classes, 1)
@@ -54,7 +56,7 @@ def one_hot(num_classes: int, key: str = "label") -> MapBatches:
 
 
 @op
-def mixup(alpha: float, key: str = "image", label: str = "label") -> MapBatches:
+def mixup(alpha: float, key: Name = "image", label: Name = "label") -> MapBatches:
     """Mix rows 2i and 2i + 1 of the batch: the images, and the labels in the same proportion.
 
     float images [n, ...] and float labels [n, classes] → the same. Each row keeps a share `s` of
@@ -65,16 +67,16 @@ def mixup(alpha: float, key: str = "image", label: str = "label") -> MapBatches:
 
     Args:
         alpha: Of the distribution, above 0. Near 0: hardly mixed; 1: all shares equally likely.
-        key: Path of the images.
-        label: Path of the labels, as vectors (see `one_hot`).
+        key: Name of the images.
+        label: Name of the labels, as vectors (see `one_hot`).
 
     Raises:
-        ConfigError: `alpha` is not above 0, or `key` and `label` are not two paths.
+        ConfigError: `alpha` is not above 0, or `key` and `label` are not two names.
         FeatureError: A feature is missing, is not floats, or is ragged.
     """
     check_number("alpha", alpha, above=0)
-    check_path("key", key)
-    check_path("label", label)
+    check_name("key", key)
+    check_name("label", label)
     if key == label:
         raise ConfigError(
             f"mixup mixes two features, images and labels; got {key!r} for both. "
@@ -83,12 +85,12 @@ def mixup(alpha: float, key: str = "image", label: str = "label") -> MapBatches:
 
     def fn(batch: Batch, seeds: tf.Tensor) -> dict[str, Any]:
         share = _keep_from_padding(beta(seeds, alpha), seeds)
-        for path, maker in ((key, "value_range or normalize"), (label, "one_hot")):
-            value = get_feature(batch, path)
+        for name, maker in ((key, "value_range or normalize"), (label, "one_hot")):
+            value = get_feature(batch, name)
             are_floats = isinstance(value, tf.Tensor) and value.dtype.is_floating
             rule, fix = "Features to mix must be floats [n, ...]", f"Put {maker} in front."
-            check_feature(are_floats, rule, path, value, fix)
-            batch = with_feature(batch, path, _mix_pairs(value, share))
+            check_feature(are_floats, rule, name, value, fix)
+            batch = with_feature(batch, path_of(batch, name), _mix_pairs(value, share))
         return dict(batch)
 
     return MapBatches(fn, random=True, row_multiple=2)

@@ -5,12 +5,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfjax_batches.features.paths import Name, to_path
 from tfjax_batches.features.rows import Value
 from tfjax_batches.preprocess.argument_checks import (
     check_flag,
     check_integer,
+    check_name,
     check_number,
-    check_path,
 )
 from tfjax_batches.preprocess.ops.batch_features import (
     Batch,
@@ -19,6 +20,7 @@ from tfjax_batches.preprocess.ops.batch_features import (
     check_free,
     get_feature,
     map_feature,
+    path_of,
     with_feature,
     without_features,
 )
@@ -30,7 +32,7 @@ _END_OF_TEXT = 1
 
 
 @op
-def byte_tokens(key: str = "text", to: str = "tokens", eos: bool = True) -> MapBatches:
+def byte_tokens(key: Name = "text", to: Name = "tokens", eos: bool = True) -> MapBatches:
     """Turn texts into tokens, one for each byte of their UTF-8, as ByT5 does.
 
     string[n] → int32[n, (bytes)], ragged: byte + 3, since 0 is padding, 1 the end of a text and 2
@@ -38,16 +40,16 @@ def byte_tokens(key: str = "text", to: str = "tokens", eos: bool = True) -> MapB
     Pre-trained Byte-to-Byte Models", 2022.
 
     Args:
-        key: Path of the texts, which are left out of the result.
-        to: Path of the tokens; no feature except the texts may be there.
+        key: Name of the texts, which are left out of the result.
+        to: Name of the tokens; no feature except the texts may have it.
         eos: Whether to put a 1 after each text.
 
     Raises:
-        ConfigError: `key` or `to` is not a path, or `eos` is not a bool.
+        ConfigError: `key` or `to` is not a name, or `eos` is not a bool.
         FeatureError: The texts are missing or not one string an example, or `to` is taken.
     """
-    check_path("key", key)
-    check_path("to", to)
+    check_name("key", key)
+    check_name("to", to)
     check_flag("eos", eos)
 
     def fn(batch: Batch) -> dict[str, Any]:
@@ -61,25 +63,25 @@ def byte_tokens(key: str = "text", to: str = "tokens", eos: bool = True) -> MapB
         )
         if eos:
             tokens = tf.concat([tokens, tf.fill([tf.shape(texts)[0], 1], _END_OF_TEXT)], axis=1)
-        rest = without_features(batch, {key})
-        check_free(rest, to)
-        return with_feature(rest, to, tokens)
+        rest = without_features(batch, {path_of(batch, key)})
+        check_free(rest, to_path(to))
+        return with_feature(rest, to_path(to), tokens)
 
     return MapBatches(fn)
 
 
 @op
-def truncate(length: int, key: str = "tokens") -> MapBatches:
+def truncate(length: int, key: Name = "tokens") -> MapBatches:
     """Cut sequences that are longer than `length`.
 
     [n, (l), ...], ragged, or [n, l, ...] → the same, with `l` at most `length`.
 
     Args:
         length: Largest number of elements, at least 1.
-        key: Path of the feature.
+        key: Name of the feature.
 
     Raises:
-        ConfigError: `length` is not such an integer, or `key` is not a path.
+        ConfigError: `length` is not such an integer, or `key` is not a name.
         FeatureError: The feature is missing or not sequences.
     """
     check_integer("length", length, 1)
@@ -87,7 +89,7 @@ def truncate(length: int, key: str = "tokens") -> MapBatches:
 
 
 @op
-def pad(length: int, value: float = 0, key: str = "tokens") -> MapBatches:
+def pad(length: int, value: float = 0, key: Name = "tokens") -> MapBatches:
     """Bring sequences to one length: fill short ones at their end, cut long ones.
 
     [n, (l), ...], ragged, or [n, l, ...] → [n, length, ...] of the same dtype.
@@ -95,10 +97,10 @@ def pad(length: int, value: float = 0, key: str = "tokens") -> MapBatches:
     Args:
         length: Elements of each sequence, at least 1.
         value: What fills the end; the feature's dtype must be able to hold it.
-        key: Path of the feature.
+        key: Name of the feature.
 
     Raises:
-        ConfigError: `length` or `value` is not such a number, or `key` is not a path.
+        ConfigError: `length` or `value` is not such a number, or `key` is not a name.
         FeatureError: The feature is missing, not sequences of numbers, has another dim that
             varies, or cannot hold `value`.
     """
@@ -122,7 +124,7 @@ def pad(length: int, value: float = 0, key: str = "tokens") -> MapBatches:
 
 
 @op
-def tokens_shift(key: str = "tokens", bos: int = 0, pad: int = 0) -> MapBatches:
+def tokens_shift(key: Name = "tokens", bos: int = 0, pad: int = 0) -> MapBatches:
     """Make inputs and targets of a language model, which predicts each token from those before.
 
     int[n, l] → `inputs` int[n, l], the tokens moved one to the right after `bos`; `targets`
@@ -131,19 +133,18 @@ def tokens_shift(key: str = "tokens", bos: int = 0, pad: int = 0) -> MapBatches:
     same dict, where no other feature may have these names.
 
     Args:
-        key: Path of the tokens.
+        key: Name of the tokens.
         bos: Token that the inputs begin with; the tokens' dtype must be able to hold it.
         pad: Token that fills short texts; the tokens' dtype must be able to hold it.
 
     Raises:
-        ConfigError: `key` is not a path, or `bos` or `pad` is not an integer of at least 0.
+        ConfigError: `key` is not a name, or `bos` or `pad` is not an integer of at least 0.
         FeatureError: The feature is missing, not integers [n, l], cannot hold `bos` or `pad`, or
             one of the three names is taken.
     """
-    check_path("key", key)
+    check_name("key", key)
     check_integer("bos", bos, 0)
     check_integer("pad", pad, 0)
-    above = key.rpartition("/")[0]
 
     def fn(batch: Batch) -> dict[str, Any]:
         tokens = get_feature(batch, key)
@@ -159,9 +160,10 @@ def tokens_shift(key: str = "tokens", bos: int = 0, pad: int = 0) -> MapBatches:
             "targets": tokens,
             "weights": tf.cast(tokens != filler, tf.float32),
         }
-        result = without_features(batch, {key})
+        path = path_of(batch, key)
+        result = without_features(batch, {path})
         for name, value in new.items():
-            path = f"{above}/{name}".lstrip("/")
+            path = (*path[:-1], name)
             check_free(result, path)
             result = with_feature(result, path, value)
         return result
@@ -169,8 +171,8 @@ def tokens_shift(key: str = "tokens", bos: int = 0, pad: int = 0) -> MapBatches:
     return MapBatches(fn)
 
 
-def _get_sequences(batch: Batch, path: str) -> Value:
-    value = get_feature(batch, path)
+def _get_sequences(batch: Batch, name: Name) -> Value:
+    value = get_feature(batch, name)
     fix = "Put byte_tokens in front of texts, or name another feature with key."
-    check_feature(value.shape.rank >= 2, "Sequences must be [n, l, ...]", path, value, fix)
+    check_feature(value.shape.rank >= 2, "Sequences must be [n, l, ...]", name, value, fix)
     return value

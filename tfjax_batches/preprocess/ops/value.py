@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfjax_batches.errors import FeatureError
+from tfjax_batches.features.paths import Name
 from tfjax_batches.features.rows import Value
 from tfjax_batches.preprocess.argument_checks import check_choice, check_number, check_numbers
 from tfjax_batches.preprocess.ops.batch_features import (
@@ -29,7 +30,7 @@ _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 
 
 @op
-def value_range(lo: float, hi: float, key: str = "image") -> MapBatches:
+def value_range(lo: float, hi: float, key: Name = "image") -> MapBatches:
     """Map integer values linearly from 0 … 255 to `lo` … `hi`.
 
     uint8, int32 or int64 [n, ...], dense or ragged → float32 [n, ...]; uint16 maps from
@@ -38,10 +39,10 @@ def value_range(lo: float, hi: float, key: str = "image") -> MapBatches:
     Args:
         lo: What 0 becomes.
         hi: What the greatest value becomes.
-        key: Path of the feature.
+        key: Name of the feature.
 
     Raises:
-        ConfigError: `lo` or `hi` is not a finite number, or `key` is not a path.
+        ConfigError: `lo` or `hi` is not a finite number, or `key` is not a name.
         FeatureError: The feature is missing or has another dtype.
     """
     low, high = check_number("lo", lo), check_number("hi", hi)
@@ -60,7 +61,7 @@ def value_range(lo: float, hi: float, key: str = "image") -> MapBatches:
 def normalize(
     mean: float | tuple[float, ...],
     std: float | tuple[float, ...],
-    key: str = "image",
+    key: Name = "image",
     scale: float | None = None,
 ) -> MapBatches:
     """Subtract a mean and divide by a standard deviation, by channel.
@@ -74,13 +75,13 @@ def normalize(
     Args:
         mean: One number, or one for each channel, in the unit of the image after `scale`.
         std: The same, each above 0.
-        key: Path of the images.
+        key: Name of the images.
         scale: What images are divided by first, above 0. None: 1; integer images for which `mean`
             and `std` are all at most 1 need it, since these are then of images of 0 … 1.
 
     Raises:
         ConfigError: `mean` or `std` is not made of numbers, `std` or `scale` is not above 0, or
-            `key` is not a path.
+            `key` is not a name.
         FeatureError: The feature is missing, is not images of as many channels, or `scale` is
             needed and not given.
     """
@@ -111,7 +112,7 @@ def normalize(
 
 
 @op
-def cast(dtype: str, key: str = "image") -> MapBatches:
+def cast(dtype: str, key: Name = "image") -> MapBatches:
     """Convert the numbers of a feature to another dtype, without wrapping around.
 
     [n, ...], dense or ragged → the same shape. Floats are rounded to integers and clipped to their
@@ -120,10 +121,10 @@ def cast(dtype: str, key: str = "image") -> MapBatches:
 
     Args:
         dtype: Name of the new dtype, such as `float32`.
-        key: Path of the feature.
+        key: Name of the feature.
 
     Raises:
-        ConfigError: `dtype` is not the name of a dtype of numbers, or `key` is not a path.
+        ConfigError: `dtype` is not the name of a dtype of numbers, or `key` is not a name.
         FeatureError: The feature is missing or holds strings.
     """
     check_choice("dtype", dtype, (*_FLOATS, *_INTEGERS, "bool"))
