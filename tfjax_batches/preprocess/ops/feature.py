@@ -18,35 +18,35 @@ from tfjax_batches.preprocess.transforms import MapBatches
 
 
 @op
-def keep(*names: Name) -> MapBatches:
+def keep(*paths: Name) -> MapBatches:
     """Leave out all features except these; their values do not change.
 
     Args:
-        *names: Names of the features that stay, at least one.
+        *paths: Names of the features that stay, at least one.
 
     Raises:
         ConfigError: There is no name, or one is not a name.
         FeatureError: The batch has no feature of a name.
     """
-    check_names("names", names, least=1)
+    check_names("paths", paths, least=1)
     return MapBatches(
-        lambda batch: without_features(batch, set(flatten(batch)) - _find(batch, names))
+        lambda batch: without_features(batch, set(flatten(batch)) - _find(batch, paths))
     )
 
 
 @op
-def drop(*names: Name) -> MapBatches:
+def drop(*paths: Name) -> MapBatches:
     """Leave out some features; the values of the others do not change.
 
     Args:
-        *names: Names of the features that go, at least one.
+        *paths: Names of the features that go, at least one.
 
     Raises:
         ConfigError: There is no name, or one is not a name.
         FeatureError: The batch has no feature of a name, or none is left.
     """
-    check_names("names", names, least=1)
-    return MapBatches(lambda batch: without_features(batch, _find(batch, names)))
+    check_names("paths", paths, least=1)
+    return MapBatches(lambda batch: without_features(batch, _find(batch, paths)))
 
 
 @op
