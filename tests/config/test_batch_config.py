@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """All errors of a config at once, each with rule, value and fix."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from absl import flags
-from ml_collections import config_flags
+from ml_collections import ConfigDict, FrozenConfigDict, config_flags
 
 from tfjax_batches.config.batch_config import BatchConfig, config_from
 from tfjax_batches.errors import ConfigError
@@ -116,6 +117,38 @@ def test_config_from_keywords_override_a_config() -> None:
 def test_config_from_two_datasets_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"given once; got 'mnist' and dataset='cifar10'"):
         config_from("mnist", {"dataset": "cifar10"})
+
+
+@pytest.mark.parametrize("hold", [dict, ConfigDict, FrozenConfigDict])
+def test_config_from_dicts_of_any_kind_are_the_same_config(
+    hold: Callable[[dict[str, Any]], Any],
+) -> None:
+    fields = {
+        **GOOD,
+        "remainder": "pad",
+        "keep_on_host": ["text"],
+        "pad_to": {"objects/bbox": 4, "label": 2},
+    }
+    expected = BatchConfig(**fields).checked()
+    assert type(expected.pad_to) is dict
+    assert config_from(hold(fields), {}) == expected
+    assert BatchConfig(**hold(fields)).checked() == expected
+    assert config_from(hold({**fields, "seed": 1}), {"seed": 0}) == expected
+
+
+def test_config_from_dict_with_unknown_fields_suggests_the_nearest() -> None:
+    for given in ({**GOOD, "sede": 1}, ConfigDict({**GOOD, "sede": 1})):
+        with pytest.raises(ConfigError, match=r"dict of the fields .*\n  'sede': .*'seed'\?"):
+            config_from(given, {})
+    with pytest.raises(ConfigError, match=r"unknown:\n  '3': Known: "):
+        config_from({**GOOD, 3: 1}, {})
+
+
+def test_config_from_dataset_may_be_a_keyword_or_missing() -> None:
+    assert config_from(None, GOOD) == config_from("mnist", {"global_batch_size": 8})
+    assert config_from({"global_batch_size": 8}, {"dataset": "mnist"}).dataset == "mnist"
+    with pytest.raises(ConfigError, match=r"dataset must name a TFDS dataset"):
+        config_from(None, {"global_batch_size": 8})
 
 
 def test_config_flags_override_every_kind_of_field() -> None:

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from ml_collections import ConfigDict
 
 import tfjax_batches as tjb
 
@@ -101,9 +102,12 @@ def test_dry_run_has_no_devices_to_place_batches_on(numbers_folder: str) -> None
 def test_dry_run_takes_the_batch_size_of_its_layout(numbers_folder: str) -> None:
     layout = tjb.BatchLayout.simulate({"data": 2}, "data", 4, process_of_device=2)
     config = tjb.BatchConfig(dataset=numbers_folder, global_batch_size=4)
+    fields = ConfigDict({"dataset": numbers_folder, "global_batch_size": 8})
     assert tjb.dry_run(config, layout).config.global_batch_size == 4
-    with pytest.raises(tjb.ConfigError, match=r"layout, 4; got global_batch_size=8\. Leave it"):
-        tjb.dry_run(config, layout, global_batch_size=8)
+    assert tjb.dry_run(fields, layout, global_batch_size=4).config.global_batch_size == 4
+    for given, own in [(config, {"global_batch_size": 8}), (fields, {})]:
+        with pytest.raises(tjb.ConfigError, match=r"layout, 4; got global_batch_size=8\. Leave it"):
+            tjb.dry_run(given, layout, **own)
     with pytest.raises(tjb.LayoutError, match=r"0 <= process < 2; got process 2\."):
         tjb.dry_run(config, layout, process_index=2)
 

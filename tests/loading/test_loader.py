@@ -16,6 +16,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from ml_collections import ConfigDict
 
 import tfjax_batches as tjb
 from tests.made_datasets import (
@@ -469,6 +470,12 @@ def test_build_bad_input_is_one_clear_error_before_any_read(
         tjb.build(str(folder), **{"global_batch_size": 8, **fields})
     assert text in str(caught.value)
     assert isinstance(caught.value, tjb.BatchesError)
+
+
+def test_build_takes_fields_as_a_dict_or_all_as_keywords(numbers_folder: str) -> None:
+    fields: dict[str, Any] = {"dataset": numbers_folder, "global_batch_size": 8}
+    loaders = [tjb.build(**fields), tjb.build(fields, None), tjb.build(ConfigDict(fields))]
+    assert [loader.config for loader in loaders] == [tjb.BatchConfig(**fields).checked()] * 3
 
 
 def test_plan_step_and_dataset_take_only_steps_that_exist(numbers_folder: str) -> None:

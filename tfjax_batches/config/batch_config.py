@@ -7,10 +7,10 @@ here must be real types, not strings: `config_flags` reads them to choose a pars
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tfjax_batches.config.field_checks import check_fields
+from tfjax_batches.config.field_checks import as_dict, check_fields
 from tfjax_batches.errors import ConfigError, nearest_hint
 from tfjax_batches.features.paths import Name
 from tfjax_batches.planning.policies import Remainder, Shuffle
@@ -28,6 +28,9 @@ else:
     Names = tuple[str, ...]
     # A flag gives a dict as a literal, which `config_flags` reads for this type alone.
     Lengths = object
+
+# Those of `build` that are no fields.
+_ARGUMENTS = ("sharding", "feature_shardings", "transforms", "filter")
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -120,31 +123,45 @@ class BatchConfig:
         return BatchConfig(**checked)
 
 
-def config_from(
-    config: BatchConfig | Any, fields: Mapping[str, Any], caller: str = "build"
-) -> BatchConfig:
-    """Return the checked config made of `config` (a `BatchConfig` or a dataset) and `fields`.
+def config_from(config: Any, fields: Mapping[str, Any], caller: str = "build") -> BatchConfig:
+    """Return the checked config made of `config` and `fields`; arguments as for `make_config`.
+
+    Raises:
+        ConfigError: A name is not that of a field, or a value is wrong.
+    """
+    return make_config(config, fields, caller).checked()
+
+
+def make_config(config: Any, fields: Mapping[str, Any], caller: str) -> BatchConfig:
+    """Return the unchecked config made of `config` and `fields`.
 
     Args:
-        config: A config or a dataset.
+        config: A `BatchConfig`, or a dict or `ConfigDict` of its fields, or a dataset. None: all
+            fields are in `fields`.
         fields: Fields in place of those of `config`.
         caller: The function that took them, for messages.
 
     Raises:
-        ConfigError: A name in `fields` is not a field, or a value is wrong.
+        ConfigError: A name is not that of a field, or the dataset is given twice.
     """
-    known = {field.name for field in dataclasses.fields(BatchConfig)}
-    if unknown := sorted(set(fields) - known):
-        named = {*known, "sharding", "feature_shardings", "transforms", "filter"}
-        hints = "\n".join(f"  {name!r}: {nearest_hint(name, named)}" for name in unknown)
-        raise ConfigError(
-            f"{caller}() takes the fields of BatchConfig as keywords; unknown:\n{hints}"
-        )
+    _check_names(fields, f"{caller}() takes the fields of BatchConfig as keywords", _ARGUMENTS)
     if isinstance(config, BatchConfig):
-        return dataclasses.replace(config, **fields).checked()
+        return dataclasses.replace(config, **fields)
+    given = {} if config is None else as_dict(config)
+    if given is not None:
+        _check_names(given, f"{caller}() takes a dict of the fields of BatchConfig")
+        return BatchConfig(**{**given, **fields})
     if "dataset" in fields:
         raise ConfigError(
             f"A dataset is given once; got {config!r} and dataset={fields['dataset']!r}. "
             "Drop one of them."
         )
-    return BatchConfig(dataset=config, **fields).checked()
+    return BatchConfig(dataset=config, **fields)
+
+
+def _check_names(names: Iterable[Any], rule: str, arguments: Iterable[str] = ()) -> None:
+    """Raise ConfigError unless all are names of fields; `arguments` may be meant, too."""
+    known = {field.name for field in dataclasses.fields(BatchConfig)}
+    if unknown := sorted(str(name) for name in names if name not in known):
+        hints = (f"  {name!r}: {nearest_hint(name, {*known, *arguments})}" for name in unknown)
+        raise ConfigError(f"{rule}; unknown:\n" + "\n".join(hints))

@@ -32,6 +32,14 @@ def check_fields(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     return checked, errors
 
 
+def as_dict(value: Any) -> dict[Any, Any] | None:
+    """Return a mapping as a dict; None for anything else.
+
+    A `ConfigDict` of ml_collections counts, though it is not registered as a `Mapping`.
+    """
+    return dict(value) if hasattr(value, "keys") else None
+
+
 def _integer(least: int, beyond: int, *, optional: bool = False) -> Check:
     """Return the check of an integer, least <= value < beyond; None too, where `optional`."""
 
@@ -113,13 +121,14 @@ def _check_ops(name: str, value: Any) -> str:
 
 
 def _check_lengths(name: str, value: Any) -> dict[Name, int]:
-    if not isinstance(value, Mapping) or not all(map(is_feature_name, value)):
+    lengths = as_dict(value)
+    if lengths is None or not all(map(is_feature_name, lengths)):
         raise ConfigError(
             f"{name} must map feature names to lengths; got {value!r}. Write {{'words': 16}}."
         )
     check = _integer(1, 2**31)
     # In one order, so that equal configs have equal texts on all processes.
-    items = sorted(value.items(), key=repr)
+    items = sorted(lengths.items(), key=repr)
     return {feature: check(f"{name}[{feature!r}]", length) for feature, length in items}
 
 

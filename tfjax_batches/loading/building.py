@@ -26,7 +26,7 @@ from tfjax_batches.reading.prepare import prepare, reopen
 
 
 def build(
-    config: BatchConfig | str | tfds.core.DatasetBuilder,
+    config: BatchConfig | Mapping[str, Any] | str | tfds.core.DatasetBuilder | None = None,
     sharding: NamedSharding | None = None,
     *,
     feature_shardings: Mapping[Any, NamedSharding] | None = None,
@@ -40,8 +40,8 @@ def build(
     loader or iterator waits for another process.
 
     Args:
-        config: A `BatchConfig`, or a dataset (name, folder or builder) with the other fields as
-            keywords.
+        config: A `BatchConfig`; or a dict or `ConfigDict` of its fields; or a dataset (name, folder
+            or builder) with the other fields as keywords. None: all fields are keywords.
         sharding: Sharding of every feature. Its first spec entry names the data axes; its spec is
             cut to the rank of each feature. None: dim 0 over all devices.
         feature_shardings: Shardings by feature name, on the same mesh, in place of `sharding`.

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """`dry_run`: the loader that a process of other machines would have."""
 
+import dataclasses
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow_datasets as tfds
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
-from tfjax_batches.config.batch_config import BatchConfig, config_from
+from tfjax_batches.config.batch_config import BatchConfig, make_config
 from tfjax_batches.errors import ConfigError, LayoutError
 from tfjax_batches.loading.accelerators import hide_accelerators_from_tensorflow
 from tfjax_batches.loading.loader import BatchLoader
@@ -23,7 +24,7 @@ from tfjax_batches.text.formatting import count_text
 
 
 def dry_run(
-    config: BatchConfig | str | tfds.core.DatasetBuilder,
+    config: BatchConfig | Mapping[str, Any] | str | tfds.core.DatasetBuilder,
     layout: BatchLayout,
     *,
     process_index: int = 0,
@@ -39,7 +40,7 @@ def dry_run(
     would. It cannot be iterated over: there are no devices to place batches on.
 
     Args:
-        config: A `BatchConfig`, or a dataset (name, folder or builder).
+        config: As for `build`.
         layout: The machines, as `BatchLayout.simulate` gives them.
         process_index: The process whose rows are read.
         transforms: As for `build`.
@@ -64,13 +65,13 @@ def dry_run(
     """
     _check_machines(layout, process_index)
     rows = layout.global_batch_size
-    given = fields.get("global_batch_size", getattr(config, "global_batch_size", 0))
-    if given not in (0, rows):
+    given = make_config(config, fields, "dry_run")
+    if given.global_batch_size not in (0, rows):
         raise ConfigError(
-            f"A dry run has the batch size of its layout, {rows}; got global_batch_size={given}. "
-            "Leave it out, or make the layout with it."
+            f"A dry run has the batch size of its layout, {rows}; got global_batch_size="
+            f"{given.global_batch_size}. Leave it out, or make the layout with it."
         )
-    checked = config_from(config, {**fields, "global_batch_size": rows}, "dry_run")
+    checked = dataclasses.replace(given, global_batch_size=rows).checked()
     chosen = check_filter(filter)
     hide_accelerators_from_tensorflow()
     builder = open_builder(checked.dataset, checked.data_dir)
