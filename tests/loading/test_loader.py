@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from ml_collections import ConfigDict
 
 import tfjax_batches as tjb
@@ -305,6 +305,25 @@ def test_feature_shardings_place_each_feature_by_its_spec(numbers_folder: str) -
         batch = next(batches)
     assert batch["nested"]["image"].sharding == own
     check_rows(batch)
+
+
+def test_iter_on_an_explicit_mesh_gives_arrays_whose_types_have_their_spec(
+    numbers_folder: str,
+) -> None:
+    mesh = jax.make_mesh((2, 2), ("data", "model"), axis_types=(AxisType.Explicit,) * 2)
+    loader = tjb.build(
+        numbers_folder,
+        NamedSharding(mesh, PartitionSpec("data")),
+        feature_shardings={"nested/image": NamedSharding(mesh, PartitionSpec("model", "data"))},
+        global_batch_size=8,
+        with_ids=True,
+    )
+    with iter(loader) as batches:
+        batch = next(batches)
+    check_rows(batch)
+    assert jax.typeof(batch["number"]).sharding.spec == PartitionSpec("data")
+    assert jax.typeof(batch["nested"]["image"]).sharding.spec[:2] == ("model", "data")
+    assert jax.jit(lambda b: b["number"].sum())(batch) == np.asarray(batch["number"]).sum()
 
 
 def test_digits_batches_equal_tfds_load(digits_data_dir: str) -> None:

@@ -198,36 +198,6 @@ def test_simulate_process_indices_may_have_gaps() -> None:
     assert layout.rows(5).size == 0
 
 
-@pytest.mark.parametrize(
-    "sharding",
-    [
-        None,
-        "data",
-        PartitionSpec("data"),
-        Mesh(np.array(jax.devices()), ("data",)),
-        jax.sharding.SingleDeviceSharding(jax.devices()[0]),
-        NamedSharding(jax.sharding.AbstractMesh((4,), ("data",)), PartitionSpec("data")),
-    ],
-)
-def test_from_sharding_what_is_no_named_sharding_on_devices_is_refused(sharding: object) -> None:
-    good = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), PartitionSpec("data"))
-    with pytest.raises(LayoutError, match=r"one Mesh.*; sharding is"):
-        BatchLayout.from_sharding(sharding, 8)  # type: ignore[arg-type]
-    with pytest.raises(LayoutError, match=r"feature_shardings\['x'\] is .*NamedSharding\(mesh"):
-        BatchLayout.from_sharding(good, 8, {"x": sharding})  # type: ignore[dict-item]
-
-
-def test_from_sharding_two_meshes_are_refused() -> None:
-    one = Mesh(np.array(jax.devices()), ("data",))
-    other = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
-    with pytest.raises(LayoutError, match=r"one Mesh.*'image'"):
-        BatchLayout.from_sharding(
-            NamedSharding(one, PartitionSpec("data")),
-            8,
-            {"image": NamedSharding(other, PartitionSpec("data"))},
-        )
-
-
 def test_rows_of_unknown_process_is_an_index_error() -> None:
     with pytest.raises(IndexError, match="0 <= index < 2; got 2"):
         BatchLayout.simulate({"data": 4}, "data", 8, 2).rows(2)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from tfjax_batches.errors import LayoutError
 from tfjax_batches.features.paths import Name, path_text
+from tfjax_batches.planning.one_mesh import check_one_mesh
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.partition_spec import (
     PartitionEntries,
@@ -96,7 +97,7 @@ class BatchLayout:
 
         Raises:
             LayoutError: As for the class; or an argument is no sharding on a mesh of devices, or
-                the shardings are on different meshes.
+                the shardings are on different meshes, or an axis of the mesh is Manual.
         """
         if not isinstance(feature_shardings or {}, Mapping):
             raise LayoutError(
@@ -104,14 +105,8 @@ class BatchLayout:
                 "Write {'tokens': NamedSharding(mesh, spec)}."
             )
         own = dict(sorted((feature_shardings or {}).items(), key=repr))
-        owned = [(f"feature_shardings[{name!r}]", each) for name, each in own.items()]
-        for owner, each in [("sharding", sharding), *owned]:
-            if not _is_on_devices(each) or each.mesh != sharding.mesh:
-                raise LayoutError(
-                    "All shardings of a batch are NamedShardings on one Mesh, with its devices in "
-                    f"one order; {owner} is {each!r}. Make each from the same Mesh, as in "
-                    "NamedSharding(mesh, PartitionSpec('data'))."
-                )
+        owned = {f"feature_shardings[{name!r}]": each for name, each in own.items()}
+        check_one_mesh({"sharding": sharding, **owned})
         return cls(
             mesh_shape=tuple(sharding.mesh.shape.items()),
             process_of_device=tuple(d.process_index for d in sharding.mesh.devices.flat),
@@ -311,11 +306,3 @@ class BatchLayout:
                 f"global_batch_size={self.global_batch_size}. The nearest valid "
                 f"global_batch_size is {nearest_multiples(self.global_batch_size, split)}."
             )
-
-
-def _is_on_devices(sharding: object) -> bool:
-    try:
-        mesh = getattr(sharding, "mesh", None)
-        return hasattr(sharding, "spec") and hasattr(mesh, "devices")
-    except ValueError:  # an AbstractMesh has no devices
-        return False

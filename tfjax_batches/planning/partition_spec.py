@@ -16,15 +16,21 @@ def to_entries(spec: Iterable[Any]) -> PartitionEntries:
 
     Raises:
         LayoutError: An entry is of another type (such as `PartitionSpec.UNCONSTRAINED`), or the
-            spec leaves arrays unreduced.
+            spec leaves arrays reduced or unreduced over some axes.
     """
-    entries = tuple(tuple(entry) if isinstance(entry, list) else entry for entry in spec)
-    axes = [axis for entry in entries for axis in entry_axes(entry)]
-    if getattr(spec, "unreduced", None) or not all(isinstance(axis, str) for axis in axes):
+    # Before its entries are read, which JAX refuses for such a spec.
+    if getattr(spec, "reduced", None) or getattr(spec, "unreduced", None):
         raise LayoutError(
-            "The entries of a PartitionSpec here are None, an axis or a tuple of axes, none of "
-            f"them unreduced; got {spec!r}. Name the mesh axes that split each dim."
+            "The PartitionSpec of a batch says only which mesh axes split each dim; got "
+            f"{spec!r}. Leave reduced= and unreduced= out."
         )
+    rule = "The entries of a PartitionSpec here are None, an axis or a tuple of axes"
+    fix = "Name the mesh axes that split each dim."
+    if not isinstance(spec, Iterable):
+        raise LayoutError(f"{rule}; got {spec!r}. {fix}")
+    entries = tuple(tuple(entry) if isinstance(entry, list) else entry for entry in spec)
+    if not all(isinstance(axis, str) for entry in entries for axis in entry_axes(entry)):
+        raise LayoutError(f"{rule}; got {spec!r}. {fix}")
     return entries
 
 
