@@ -516,6 +516,56 @@ def test_build_logs_one_summary_and_warns_of_what_is_left_out(
     assert any("7 of 23 examples are left out of each epoch" in line for line in lines)
 
 
+def test_build_warns_of_a_batch_that_no_epoch_fills(
+    numbers_folder: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="absl"):
+        tjb.build(numbers_folder, global_batch_size=32)
+        (line,) = [record.getMessage() for record in caplog.records]
+        for text in ("steps_per_epoch is 0", "has 32 rows", "the 23 examples", "at most 23 fits"):
+            assert text in line
+        caplog.clear()
+        for fix in ({"global_batch_size": 20}, {"global_batch_size": 32, "remainder": "pad"}):
+            assert tjb.build(numbers_folder, None, **fix).steps_per_epoch == 1
+    assert not caplog.records
+
+
+def add_noise(example: dict[str, Any], seed: tf.Tensor) -> dict[str, Any]:
+    return {"noisy": example["vector"] + tf.random.stateless_uniform([], seed)}
+
+
+@pytest.mark.parametrize(
+    ("fields", "lines"),
+    [
+        ({}, 1),
+        ({"num_epochs": 2}, 0),
+        ({"shuffle": "none"}, 0),
+        ({"remainder": "pad"}, 0),
+        (
+            {
+                "shuffle": "none",
+                "remainder": "pad",
+                "transforms": [tjb.MapExamples(add_noise, random=True)],
+            },
+            1,
+        ),
+    ],
+    ids=["shuffled", "two epochs", "in order", "padded", "random"],
+)
+def test_iter_again_of_one_random_epoch_says_once_how_epochs_go_on(
+    numbers_folder: str, caplog: pytest.LogCaptureFixture, fields: dict[str, Any], lines: int
+) -> None:
+    loader = tjb.build(numbers_folder, **{"global_batch_size": 8, "num_epochs": 1, **fields})
+    with caplog.at_level(logging.WARNING, logger="absl"):
+        caplog.clear()
+        iter(loader).close()
+        assert not caplog.records
+        for _ in range(3):
+            iter(loader).close()
+    assert len(caplog.records) == lines
+    assert caplog.text.count("set num_epochs=3 and iterate once") == lines
+
+
 @pytest.mark.parametrize("shuffle", ["none", "global"])
 def test_iter_complementary_splits_stay_disjoint_over_epochs(
     numbers_folder: str, shuffle: str

@@ -121,6 +121,15 @@ def _select(run: OpenRun, filter: FilterExamples | None) -> Selection | None:
 def _log_summary(loader: BatchLoader, dataset: str) -> None:
     logging.info("tfjax_batches: %s\n%s", dataset, loader.describe())
     plan = loader.plan
+    if plan.steps_per_epoch == 0:
+        logging.warning(
+            "tfjax_batches: steps_per_epoch is 0: a batch has %d rows, more than the %d examples "
+            "of an epoch, so it holds examples of several epochs. A global_batch_size of at most "
+            "%d fits in an epoch; remainder='pad' gives each epoch one padded batch.",
+            plan.global_batch_size,
+            plan.num_examples,
+            plan.num_examples,
+        )
     for count, when in (
         (plan.left_out_each_epoch, "of each epoch"),
         (plan.left_out_at_end, "at the end"),

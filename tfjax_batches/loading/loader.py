@@ -3,11 +3,13 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
 import tensorflow as tf
+from absl import logging
 
 from tfjax_batches.config.batch_config import BatchConfig
 from tfjax_batches.features.feature_spec import FeatureSpec
@@ -20,6 +22,7 @@ from tfjax_batches.placing.assemble import Assembler
 from tfjax_batches.placing.prefetcher import Prefetcher
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import BatchPlan, StepPlan
+from tfjax_batches.planning.policies import Shuffle
 from tfjax_batches.showing.run_description import describe_run
 from tfjax_batches.text.description import Description
 
@@ -28,7 +31,9 @@ from tfjax_batches.text.description import Description
 class BatchLoader:
     """All batches of a run, each a function of its step. Made by `build`.
 
-    Iterating gives a `BatchIterator` over `jax.Array`s; each `iter` starts again at step 0.
+    Iterating gives a `BatchIterator` over `jax.Array`s. Each `iter` starts again at step 0, with
+    the same batches. For several epochs, each in an order of its own, set `num_epochs` and iterate
+    once: an epoch ends every `steps_per_epoch` steps.
 
     Attributes:
         config: A checked copy of the config.
@@ -53,6 +58,10 @@ class BatchLoader:
     fingerprint: Fingerprint
     label_names: Mapping[str, tuple[str, ...]]
     global_specs: Mapping[Path, jax.ShapeDtypeStruct]
+    # Counts the calls of `iter`.
+    _starts: Iterator[int] = dataclasses.field(
+        default_factory=functools.partial(itertools.count, 1), init=False, repr=False
+    )
 
     @property
     def plan(self) -> BatchPlan:
@@ -118,6 +127,12 @@ class BatchLoader:
             RecordError: A file is missing, or does not hold its records.
             LayoutError: The loader is one of `dry_run`, which has no devices.
         """
+        if next(self._starts) == 2 and self._repeats_one_epoch:
+            logging.warning(
+                "tfjax_batches: iter(loader) starts again at step 0, with the order and the random "
+                "values of the first time, since num_epochs=1. To train for three epochs, set "
+                "num_epochs=3 and iterate once: an epoch ends every loader.steps_per_epoch steps."
+            )
         return self._iterate(self.pipeline, 0)
 
     def plan_step(self, step: int, process_index: int | None = None) -> StepPlan:
@@ -228,6 +243,15 @@ class BatchLoader:
         """
         plan, step = read_state(state, self.plan, self.fingerprint)
         return self._iterate(dataclasses.replace(self.pipeline, plan=plan), step)
+
+    @property
+    def _repeats_one_epoch(self) -> bool:
+        """Whether a second `iter` is likely meant as another epoch of training."""
+        if self.plan.num_epochs != 1:
+            return False
+        # Padded epochs without random values are those of evaluations, which are repeated.
+        is_shuffled = self.plan.shuffle is not Shuffle.NONE and not self.plan.remainder.has_mask
+        return is_shuffled or bool(self.pipeline.chain.seed_places)
 
     def _iterate(self, pipeline: HostPipeline, step: int) -> BatchIterator:
         return BatchIterator(pipeline, self._place, self.fingerprint, self.config, step)
