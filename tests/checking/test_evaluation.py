@@ -2,6 +2,7 @@
 """Each example counts once; real processes are in multiprocess/."""
 
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +32,23 @@ def test_masked_mean_of_narrow_dtypes_is_neither_cut_nor_infinite() -> None:
     assert float(mean(jnp.full(4, 2**30, jnp.int32), jnp.ones(4, bool))) == 2**30
     assert float(mean(jnp.full(4096, 100, jnp.float16), jnp.ones(4096, bool))) == 100
     assert float(mean(jnp.full(1000, 3, jnp.bfloat16), jnp.ones(1000, bool))) == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "mask", "text"),
+    [
+        (jnp.ones((8, 2)), None, "got float32[8, 2] and NoneType"),
+        (jnp.float32(1), jnp.ones(8, bool), "got float32[] and bool[8]"),
+        (jnp.ones(7), jnp.ones(8, bool), "got float32[7] and bool[8]"),
+        (jnp.ones(8), jnp.ones(8), "got float32[8] and float32[8]"),
+        ([1.0, 2.0], np.ones(2, bool), "got list and bool[2]"),
+    ],
+)
+def test_masked_mean_of_other_arrays_says_what_to_pass(values: Any, mask: Any, text: str) -> None:
+    with pytest.raises(tjb.ConfigError) as caught:
+        tjb.masked_mean(values, mask)
+    for part in (text, "bool[batch]", "not their mean", "remainder='pad'"):
+        assert part in str(caught.value)
 
 
 @pytest.mark.parametrize("num_examples", SIZES)

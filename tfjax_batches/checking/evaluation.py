@@ -27,10 +27,20 @@ def masked_mean(values: jax.Array, mask: jax.Array) -> jax.Array:
     Returns:
         [...], floating; NaN if all rows are padding.
 
+    Raises:
+        ConfigError: `mask` is not bool[batch], or `values` have another number of rows.
+
     Example:
         >>> masked_mean(jnp.array([1.0, 3.0, 9.0]), jnp.array([True, True, False])).item()
         2.0
     """
+    shape = getattr(mask, "shape", ())
+    if len(shape) != 1 or mask.dtype != bool or getattr(values, "shape", ())[:1] != shape:
+        raise ConfigError(
+            "masked_mean takes values [batch, ...] and bool[batch]; got "
+            f"{_kind(values)} and {_kind(mask)}. Pass a value for each row, not their mean, and "
+            "batch['_mask'], which is there with remainder='pad'."
+        )
     rows = jnp.reshape(mask, mask.shape + (1,) * (values.ndim - 1))
     # Not sum / count: `mean` adds up narrow floats and integers in a wider dtype.
     return jnp.mean(values, axis=0, where=rows)
@@ -72,6 +82,13 @@ def gather_examples(batch: Mapping[str, Any], tree: Any) -> tuple[Int64Array, An
     real = np.flatnonzero(ids >= 0 if mask is None else mask)
     unique_ids, first = np.unique(ids[real].astype(np.int64), return_index=True)
     return unique_ids, jax.tree.map(lambda x: x[real[first]], values)
+
+
+def _kind(value: Any) -> str:
+    """Return dtype and shape of an array, the type of anything else."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"{value.dtype}{list(value.shape)}"
+    return type(value).__name__
 
 
 def _check_rows(path: str, leaf: Any, ids: jax.Array) -> None:
