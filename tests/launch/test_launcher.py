@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import tfjax_batches as tjb
-from tfjax_batches.launch import LaunchResult, initialize, launch, main
+from tfjax_batches.launch import LaunchResult, initialize, launch, launcher, main
 from tfjax_batches.launch.distributed import ADDRESS_VARIABLE, INDEX_VARIABLE
 
 pytestmark = pytest.mark.multiprocess
@@ -307,6 +307,14 @@ def test_launch_lines_are_prefixed_and_never_mixed(capfd: pytest.CaptureFixture[
         lines = [line for line in shown if line.startswith(f"[{index}]")]
         assert lines == [f"[{index}] {line}" for line in expected]
         assert output == "\n".join(expected)
+
+
+def test_launch_keeps_the_last_lines_of_a_run_that_prints_for_days(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(launcher, "_KEPT_LINES", 2)
+    result = run("for i in range(5): print(i)", processes=1, echo=False)
+    assert result.outputs == ("3\n4\n",)
 
 
 def test_launch_without_processes_is_refused() -> None:

@@ -274,6 +274,12 @@ def test_label_names_are_those_of_tfds(numbers_folder: str, things_folder: str) 
     assert things.label_names == {"objects/label": LABELS}
 
 
+def test_label_names_of_renumbered_labels_are_unknown(numbers_folder: str) -> None:
+    renumber = tjb.MapBatches(lambda batch: {"label": 2 - batch["label"], "old": batch["label"]})
+    loader = tjb.build(numbers_folder, global_batch_size=8, transforms=[renumber])
+    assert loader.label_names == {}
+
+
 def test_find_label_names_of_every_kind_of_label() -> None:
     f = tfds.features
     features = f.FeaturesDict(

@@ -15,6 +15,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tfjax_batches as tjb
 from tests.made_datasets import with_reader
+from tfjax_batches.loading import wiring
 from tfjax_batches.pipeline.host_batches import HostBatches
 from tfjax_batches.pipeline.host_pipeline import HostPipeline
 from tfjax_batches.planning.order import Int64Array
@@ -245,3 +246,16 @@ def test_restore_finds_a_registered_op_whose_body_changed_and_no_other_spelling(
     register(3)
     with pytest.raises(tjb.StateError, match="graphs: saved"):
         build(numbers_folder, preprocess="scaled_for_restore(1)").restore(state)
+
+
+def test_restore_finds_ops_of_the_library_that_give_other_values(
+    numbers_folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with iter(build(numbers_folder, preprocess="cast('float32', 'number')")) as batches:
+        state = batches.get_state()
+    with iter(build(numbers_folder)) as batches:
+        state_without_ops = batches.get_state()
+    monkeypatch.setattr(wiring, "OPS_VERSION", wiring.OPS_VERSION + 1)
+    build(numbers_folder).restore(state_without_ops).close()
+    with pytest.raises(tjb.StateError, match="ops_version: saved 1, now 2; use the release"):
+        build(numbers_folder, preprocess="cast('float32', 'number')").restore(state)
