@@ -105,7 +105,8 @@ def test_dry_run_takes_the_batch_size_of_its_layout(numbers_folder: str) -> None
     fields = ConfigDict({"dataset": numbers_folder, "global_batch_size": 8})
     assert tjb.dry_run(config, layout).config.global_batch_size == 4
     assert tjb.dry_run(fields, layout, global_batch_size=4).config.global_batch_size == 4
-    for given, own in [(config, {"global_batch_size": 8}), (fields, {})]:
+    bigger: dict[str, Any] = {"global_batch_size": 8}
+    for given, own in [(config, bigger), (fields, {})]:
         with pytest.raises(tjb.ConfigError, match=r"layout, 4; got global_batch_size=8\. Leave it"):
             tjb.dry_run(given, layout, **own)
     with pytest.raises(tjb.LayoutError, match=r"0 <= process < 2; got process 2\."):

@@ -255,7 +255,7 @@ def test_restore_finds_ops_of_the_library_that_give_other_values(
         state = batches.get_state()
     with iter(build(numbers_folder)) as batches:
         state_without_ops = batches.get_state()
-    monkeypatch.setattr(wiring, "OPS_VERSION", wiring.OPS_VERSION + 1)
+    monkeypatch.setattr(wiring, "OPS_VERSION", registry.OPS_VERSION + 1)
     build(numbers_folder).restore(state_without_ops).close()
     with pytest.raises(tjb.StateError, match="ops_version: saved 1, now 2; use the release"):
         build(numbers_folder, preprocess="cast('float32', 'number')").restore(state)
