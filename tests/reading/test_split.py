@@ -81,6 +81,7 @@ def test_locate_gives_file_and_record(numbers_folder: str) -> None:
         ),
         ("train[:", ["'train[:' does not exist in", "train (23)", "'train[:90%]'"]),
         ("train[:0]", ["at least one example", "'train[:0]'", "train (23)"]),
+        ("all[:50%]", ["'all' has no parts", "'train[:50%]+test[:50%]'"]),
     ],
 )
 def test_open_split_split_that_is_none_is_named(

@@ -8,14 +8,14 @@ its ranges laid end to end.
 import dataclasses
 import functools
 import os
-import textwrap
 
 import numpy as np
 import tensorflow_datasets as tfds
 
-from tfjax_batches.errors import SplitError, nearest_hint
+from tfjax_batches.errors import SplitError
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.reading.dataset import check_prepared
+from tfjax_batches.reading.split_expression import ExampleRange, known_splits, resolve_split
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,8 @@ class Split:
 
     Attributes:
         name: TFDS name with config and version, such as `"mnist/3.0.1"`.
-        split: The split expression.
+        split: The split expression; of a split object of TFDS, the ranges that it resolves to,
+            such as `"train[0:10]"`.
         resolved: The expression as absolute ranges, such as `"train[0:54000]"`.
         ranges: Where the records are, in the order of the split.
         features: TFDS's description of a record.
@@ -72,39 +73,37 @@ class Split:
         return np.array([r.skip + r.take for r in self.ranges]) - self._range_ends
 
 
-def open_split(builder: tfds.core.DatasetBuilder, split: str) -> Split:
+def open_split(builder: tfds.core.DatasetBuilder, split: tfds.typing.SplitArg) -> Split:
     """Return the records of a split.
+
+    Args:
+        builder: The dataset.
+        split: A split expression, or a split object of TFDS: a `ReadInstruction`, a sum of splits,
+            an item of `tfds.even_splits`.
 
     Raises:
         DatasetNotFoundError: The dataset is not prepared.
-        SplitError: The split does not exist, is malformed, or is empty.
+        UnsupportedError: The dataset has no record files.
+        SplitError: The split does not exist, is malformed, is empty, or TFDS would read other
+            examples than it says.
     """
     check_prepared(builder)
-    info = _split_info(builder, split)
-    ranges = tuple(
-        FileRange(
-            path=os.fspath(instruction.filename),
-            skip=instruction.skip,
-            take=instruction.take,
-            records_in_file=instruction.examples_in_shard,
-        )
-        for instruction in info.file_instructions
-        if instruction.take > 0
-    )
-    name = builder.info.full_name
+    name, splits = builder.info.full_name, builder.info.splits
+    resolved = resolve_split(splits, split, name)
+    ranges = tuple(part for each in resolved for part in _find_files(each, splits))
     if not ranges:
         raise SplitError(
-            f"A split must hold at least one example; {split!r} of {name} resolves to none. "
-            f"{_known_splits(builder)}"
+            f"A split must hold at least one example; {str(split)!r} of {name} resolves to none. "
+            f"{known_splits(splits)}"
         )
-    stored = builder.info.file_format  # None: written before TFDS had a choice
+    texts = tuple(map(str, resolved))
     return Split(
         name=name,
-        split=split,
-        resolved=_resolve(builder, split),
+        split=str(split) if isinstance(split, str) else "+".join(texts),
+        resolved=texts,
         ranges=ranges,
         features=builder.info.features,
-        file_format="tfrecord" if stored is None else stored.value,
+        file_format=builder.info.file_format.value,
     )
 
 
@@ -117,29 +116,19 @@ def open_splits(builder: tfds.core.DatasetBuilder, split: str | None) -> list[Sp
     return [open_split(builder, name) for name in splits if splits[name].num_examples]
 
 
-def _split_info(builder: tfds.core.DatasetBuilder, split: str) -> tfds.core.SplitInfo:
-    known = builder.info.splits
-    try:
-        return known[split]
-    except (KeyError, ValueError, AssertionError, TypeError) as error:
-        bases = [part.split("[")[0].strip() for part in split.split("+")]
-        hints = [nearest_hint(base, known) for base in bases if base not in known]
-        raise SplitError(
-            f"split must be a TFDS split expression; {split!r} does not exist in "
-            f"{builder.info.full_name} ({textwrap.shorten(str(error), 120)}). "
-            f"{' '.join([*hints, _known_splits(builder)])}"
-        ) from error
-
-
-def _resolve(builder: tfds.core.DatasetBuilder, split: str) -> tuple[str, ...]:
-    splits = builder.info.splits
-    resolved = []
-    for part in tfds.core.ReadInstruction.from_spec(split).to_absolute(splits):
-        end = splits[part.splitname].num_examples if part.to is None else part.to
-        resolved.append(f"{part.splitname}[{part.from_ or 0}:{end}]")
-    return tuple(resolved)
-
-
-def _known_splits(builder: tfds.core.DatasetBuilder) -> str:
-    counts = ", ".join(f"{s} ({info.num_examples})" for s, info in builder.info.splits.items())
-    return f"Its splits, with their numbers of examples: {counts}; a part is 'train[:90%]'."
+def _find_files(examples: ExampleRange, splits: tfds.core.SplitDict) -> list[FileRange]:
+    """Return where some examples are stored, in their order."""
+    if examples.start == examples.stop:
+        return []
+    part = tfds.core.ReadInstruction(
+        examples.split, from_=examples.start, to=examples.stop, unit="abs"
+    )
+    return [
+        FileRange(
+            path=os.fspath(instruction.filename),
+            skip=instruction.skip,
+            take=instruction.take,
+            records_in_file=instruction.examples_in_shard,
+        )
+        for instruction in splits[part].file_instructions
+    ]
