@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     import tensorflow_datasets as tfds
 
     DatasetName: TypeAlias = str | tfds.core.DatasetBuilder
+    SplitName: TypeAlias = str | tfds.typing.SplitArg
     Names: TypeAlias = tuple[Name, ...]
     Lengths: TypeAlias = Mapping[Any, int]  # by name; a Mapping of Name is not one of str
 else:
     # A flag can only give a name; `config_flags` refuses unions.
-    DatasetName = str
+    DatasetName = SplitName = str
     # So are tuples of keys; a flag may give them all the same.
     Names = tuple[str, ...]
     # A flag gives a dict as a literal, which `config_flags` reads for this type alone.
@@ -43,8 +44,10 @@ class BatchConfig:
     Attributes:
         dataset: TFDS `name[/config][:version]`, a prepared versioned folder, or a
             `DatasetBuilder`.
-        split: Any TFDS split expression, such as `"train[:90%]"`.
-        data_dir: Folder of prepared datasets. None: TFDS's own default.
+        split: Any TFDS split expression, such as `"train[:90%]"`, or a split object of TFDS, such
+            as a `ReadInstruction` or an item of `tfds.even_splits`. Of an object, the config of a
+            loader has the ranges as text: `"train[0:100]"`.
+        data_dir: Folder of prepared datasets, such as `"~/data"`. None: TFDS's own default.
         prepare: Download and prepare the dataset when it is not there: process 0 first, and
             then each machine that does not see the result on its disk.
         global_batch_size: Rows of one step over all processes, padding included.
@@ -85,7 +88,7 @@ class BatchConfig:
     """
 
     dataset: DatasetName = ""
-    split: str = "train"
+    split: SplitName = "train"
     data_dir: str | None = None
     prepare: bool = False
     global_batch_size: int = 0

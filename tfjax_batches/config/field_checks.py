@@ -100,9 +100,16 @@ def _check_dataset(name: str, value: Any) -> Any:
     return value
 
 
-def _check_split(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise ConfigError(f"{name} must be a string; got {value!r}.")
+def _check_split(name: str, value: Any) -> Any:
+    if isinstance(value, str):
+        return str(value)  # tfds.Split.TRAIN is a kind of it
+    # A split object of TFDS by its method: TFDS is not imported here.
+    if not hasattr(value, "to_absolute"):
+        raise ConfigError(
+            f"{name} must be a string, or a split object of TFDS such as tfds.core."
+            f"ReadInstruction('train'); got {value!r}. Join several by +, as in 'train+test'; of "
+            "a list, pass one item."
+        )
     return value
 
 

@@ -33,6 +33,7 @@ def config_facts(config: BatchConfig, filter: FilterExamples | None) -> dict[str
     """Return the fields of a config that change the data, and the filter, as JSON values."""
     names = [f.name for f in dataclasses.fields(config) if f.name not in _MAY_DIFFER]
     facts = {name: getattr(config, name) for name in names}
+    facts["split"] = str(config.split)  # of a split object, whose ranges are compared later
     # Their order means nothing, and a key of JSON is a text.
     facts["features"] = config.features and sorted(map(path_text, config.features))
     facts["pad_to"] = {path_text(name): length for name, length in config.pad_to.items()}

@@ -92,7 +92,7 @@ def open_run(
     """Return the run of a prepared dataset; reads its metadata only."""
     split = open_split(builder, config.split)
     return OpenRun(
-        config=config,
+        config=dataclasses.replace(config, split=split.split),
         destination=destination,
         split=split,
         reader=open_reader(split, verify_crc=config.verify_crc),
