@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names, folders and builders become a TFDS builder, or one clear error."""
 
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from tests.made_datasets import Numbers
-from tfjax_batches.errors import ConfigError, DatasetNotFoundError
+import tfjax_batches as tjb
+from tests.made_datasets import Numbers, make_numbers
+from tests.reading.writing import write_records
+from tfjax_batches.errors import ConfigError, DatasetNotFoundError, UnsupportedError
 from tfjax_batches.reading.dataset import open_builder
 from tfjax_batches.reading.split import open_split
 
@@ -106,3 +112,86 @@ def test_open_builder_registers_digits_when_it_is_asked_for() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout.split() == ["False", "digits/1.0.0"], result.stderr
+
+
+def test_open_builder_writes_out_the_home_folder_of_data_dir(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_numbers(tmp_path / "home" / "data", num_examples=3)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    assert open_split(open_builder("numbers", "~/data"), "train").num_examples == 3
+    assert open_split(open_builder("~/data/numbers/1.0.0", None), "train").num_examples == 3
+    tjb.build("digits", data_dir="~/new", prepare=True, global_batch_size=4)
+    assert (tmp_path / "home" / "new" / "digits").is_dir()
+    assert not (tmp_path / "~").exists()
+
+
+def test_open_builder_takes_the_address_of_a_file(numbers_folder: str) -> None:
+    root = str(Path(numbers_folder).parents[1])
+    for dataset, data_dir in [(f"file://{numbers_folder}", None), ("numbers", f"file://{root}")]:
+        found = open_split(open_builder(dataset, data_dir), "train")
+        # A path of this machine: read through a memory map, and as ArrayRecord files too.
+        assert found.ranges[0].path.startswith(numbers_folder)
+
+
+def write_images(folder: Path) -> None:
+    for number in range(6):
+        path = folder / "train" / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(tf.io.encode_png(np.full((4, 5, 3), number, np.uint8)).numpy())
+
+
+def write_translations(folder: Path) -> None:
+    folder.mkdir()
+    for language in ("en", "de"):
+        (folder / f"{language}.train.txt").write_text("one\ntwo\n")
+
+
+@pytest.mark.parametrize(
+    ("write", "make"),
+    [
+        (write_images, lambda folder: tfds.ImageFolder(folder, shape=(4, 5, 3))),
+        (write_translations, tfds.TranslateFolder),
+    ],
+)
+def test_build_of_a_builder_without_record_files_tells_how_to_make_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Any, make: Any
+) -> None:
+    write(tmp_path / "files")
+    builder = make(str(tmp_path / "files"))
+    with pytest.raises(UnsupportedError, match=f"{type(builder).__name__} has none in") as caught:
+        tjb.build(builder, global_batch_size=4)
+    monkeypatch.chdir(tmp_path)
+    command, arguments = re.findall(r"`(.*)`; then pass (.*)\.", str(caught.value))[0]
+    exec(command, {"tfds": tfds, "builder": builder})
+    given = eval(f"dict({arguments})")
+    texts = [
+        name
+        for name, feature in builder.info.features.items()
+        if isinstance(feature, tfds.features.Text)
+    ]
+    config = tjb.BatchConfig(**given, global_batch_size=4, remainder="pad")
+    loader = tjb.build(config, keep_on_host=texts)
+    assert loader.num_examples == builder.info.splits["train"].num_examples
+
+
+def test_open_builder_of_record_files_alone_tells_how_to_write_the_metadata(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "own" / "1.0.0"
+    folder.mkdir(parents=True)
+    number = tf.train.Feature(int64_list=tf.train.Int64List(value=[7]))
+    example = tf.train.Example(features=tf.train.Features(feature={"number": number}))
+    path = folder / "own-train.tfrecord-00000-of-00001"
+    write_records(path, [example.SerializeToString()] * 3)
+    with pytest.raises(
+        DatasetNotFoundError, match=r"tfds\.folder_dataset\.write_metadata"
+    ) as caught:
+        open_builder(str(folder), None)
+    (command,) = re.findall("`(.*)`", str(caught.value))
+    exec(command.replace("{...}", "{'number': np.int64}"), {"tfds": tfds, "np": np})
+    assert open_split(open_builder(str(folder), None), "train").num_examples == 3
+    with pytest.raises(DatasetNotFoundError) as caught:
+        open_builder(str(tmp_path), None)
+    assert "write_metadata" not in str(caught.value)

@@ -8,7 +8,13 @@ import textwrap
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from tfjax_batches.errors import ConfigError, DatasetNotFoundError, nearest_hint
+from tfjax_batches.errors import (
+    ConfigError,
+    DatasetNotFoundError,
+    UnsupportedError,
+    nearest_hint,
+)
+from tfjax_batches.reading.storage import is_remote, local_path
 
 _OWN = "digits"
 """The dataset that comes with this library."""
@@ -23,7 +29,7 @@ def open_builder(
 
     Args:
         dataset: TFDS `name[/config][:version]`, a prepared versioned folder, or the builder.
-        data_dir: The folder that holds the datasets. None: TFDS's default.
+        data_dir: The folder that holds the datasets; `~` is the home folder. None: TFDS's default.
 
     Raises:
         DatasetNotFoundError: There is no such dataset, config, version or folder.
@@ -36,6 +42,8 @@ def open_builder(
                 "Drop data_dir, or give the dataset by name."
             )
         return dataset
+    if data_dir is not None:
+        data_dir = local_path(os.fspath(data_dir))
     name = os.fspath(dataset)
     if _looks_like_folder(name):
         return _open_folder(name)
@@ -60,11 +68,21 @@ def open_builder(
 
 
 def check_prepared(builder: tfds.core.DatasetBuilder) -> None:
-    """Check that a dataset's files are on disk.
+    """Check that a dataset has record files, and that it was prepared.
 
     Raises:
-        DatasetNotFoundError: They are not; names the folder and the command that prepares them.
+        UnsupportedError: It is made of other files, such as the images of `tfds.ImageFolder`.
+        DatasetNotFoundError: It is not prepared; names the folder and the command to prepare it.
     """
+    if builder.info.file_format is None:  # TFDS gives one to all builders that read record files
+        raise UnsupportedError(
+            f"Examples are read from the record files of a dataset; {type(builder).__name__} has "
+            f"none in {builder.data_path}. Store its examples in some: "
+            "`tfds.dataset_builders.store_as_tfds_dataset(name='my_dataset', version='1.0.0', "
+            "features=builder.info.features, split_datasets={split: builder.as_dataset("
+            "split=split) for split in builder.info.splits}, data_dir='my_data_dir')`; "
+            "then pass dataset='my_dataset', data_dir='my_data_dir'."
+        )
     if builder.info.splits:
         return
     name = ":".join(builder.info.full_name.rsplit("/", 1))
@@ -96,14 +114,29 @@ def _looks_like_folder(name: str) -> bool:
 
 
 def _open_folder(name: str) -> tfds.core.DatasetBuilder:
+    folder = local_path(name)
     try:
-        return tfds.builder_from_directory(os.path.expanduser(name))
+        return tfds.builder_from_directory(folder)
     except Exception as error:  # protobuf's own where dataset_info.json is broken
         raise DatasetNotFoundError(
             "A dataset's folder is the versioned one, with dataset_info.json and features.json as "
             f"TFDS wrote them; {name} cannot be read: {_reason(error)} Give the folder "
             "<data_dir>/<name>[/<config>]/<version>, or the dataset by name."
+            f"{_metadata_hint(folder)}"
         ) from error
+
+
+def _metadata_hint(folder: str) -> str:
+    """Return how to write the metadata of a folder that has record files alone."""
+    if is_remote(folder) or has_metadata(folder):
+        return ""
+    if not tf.io.gfile.glob(os.path.join(folder, "*record*")):
+        return ""
+    return (
+        " TFDS writes the metadata of record files of others, whose features you name: "
+        f"`tfds.folder_dataset.write_metadata(data_dir={folder!r}, features={{...}})`; see "
+        "https://www.tensorflow.org/datasets/external_tfrecord."
+    )
 
 
 def _reason(error: Exception) -> str:

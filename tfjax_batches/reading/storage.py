@@ -20,6 +20,11 @@ def is_remote(path: str) -> bool:
     return "://" in path
 
 
+def local_path(path: str) -> str:
+    """Return a path with `~` written out; that of a `file://` address is a path of this machine."""
+    return os.path.expanduser(path.removeprefix("file://"))
+
+
 def file_stat(path: str) -> tuple[int, int]:
     """Return size in bytes and modification time in nanoseconds; 0: the file system has none."""
     if is_remote(path):
