@@ -2,12 +2,15 @@
 """What `build` takes as a split, and what it finds out before anything is read."""
 
 import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 import tensorflow_datasets as tfds
 
 import tfjax_batches as tjb
+from tests.made_datasets import Numbers
 
 PAD: dict[str, Any] = {"global_batch_size": 4, "remainder": "pad"}
 
@@ -47,3 +50,20 @@ def test_build_split_object_is_filtered_as_its_text(numbers_folder: str) -> None
     split = tfds.core.ReadInstruction("train", from_=3, to=9)
     loader = tjb.build(numbers_folder, split=split, filter=even, **PAD)
     assert loader.num_examples == 3
+
+
+@pytest.mark.parametrize("file_format", ["tfrecord", "array_record"])
+def test_build_names_the_files_that_are_missing(tmp_path: Path, file_format: str) -> None:
+    builder = Numbers(num_examples=12, data_dir=tmp_path, file_format=file_format)
+    builder.download_and_prepare(download_config=tfds.download.DownloadConfig(num_shards=3))
+    first, second, _ = sorted(Path(builder.data_path).glob("*-train*"))
+    first.unlink()
+    with pytest.raises(tjb.RecordError, match=f"of 3, {first} is missing. Restore the file"):
+        tjb.build(builder, **PAD)
+    tjb.build(builder, split="train[6:]+test", **PAD)  # other files
+    second.unlink()
+    with pytest.raises(tjb.RecordError, match=f"of 3, {first} and 1 more are missing"):
+        tjb.build(builder, **PAD)
+    shutil.rmtree(builder.data_path)
+    with pytest.raises(tjb.RecordError, match=f"{builder.data_path} is not: "):
+        tjb.build(builder, **PAD)

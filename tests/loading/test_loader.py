@@ -435,12 +435,13 @@ def test_iter_bad_record_is_named_at_its_step(
             assert "(Step 1 on process 0.)" in message
 
 
-def test_iter_missing_file_is_named(tmp_path: Path) -> None:
+def test_iter_file_that_goes_after_build_is_named(tmp_path: Path) -> None:
     folder = Path(make_numbers(tmp_path, 16))
+    loader = tjb.build(str(folder), global_batch_size=8)
     (file,) = folder.glob("*-train.tfrecord-*")
     file.unlink()
     with pytest.raises(tjb.RecordError, match=rf"{file} is not: .*Restore the file"):
-        iter(tjb.build(str(folder), global_batch_size=8))
+        iter(loader)
 
 
 def test_host_batches_other_failure_keeps_its_error_and_tells_the_step(

@@ -21,6 +21,7 @@ from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.selection import Selection
 from tfjax_batches.preprocess.filter import FilterExamples, check_filter
 from tfjax_batches.preprocess.transforms import Transform
+from tfjax_batches.reading.data_files import check_files_exist
 from tfjax_batches.reading.dataset import open_builder
 from tfjax_batches.reading.prepare import prepare, reopen
 
@@ -63,7 +64,7 @@ def build(
             value of known shape for each row; names both.
         LayoutError: The sharding cannot hold the batch, or rows that a transform mixes would be on
             different processes.
-        RecordError: A record cannot be read for `filter`.
+        RecordError: A file of the split is missing, or a record cannot be read for `filter`.
         AgreementError: The processes differ, or `build` failed on another one.
         UnsupportedError: The dataset is stored in a way that cannot be read by index.
 
@@ -82,7 +83,7 @@ def build(
         lambda: open_run(checked, _place(checked, sharding, feature_shardings), builder, transforms)
     )
     selection = _select(run, chosen)
-    loader = run_together(lambda: make_loader(run, selection))
+    loader = run_together(lambda: _make_loader(run, selection))
     check_agreement(data_facts(loader, run.split))
     _log_summary(loader, run.split.name)
     return loader
@@ -116,6 +117,13 @@ def _select(run: OpenRun, filter: FilterExamples | None) -> Selection | None:
     if filter is None:
         return None
     return run_in_turns(lambda: find_selection(filter, run.split, run.reader))
+
+
+def _make_loader(run: OpenRun, selection: Selection | None) -> BatchLoader:
+    """Return the loader, once it is certain that this process sees all files of the split."""
+    loader = make_loader(run, selection)
+    check_files_exist(run.split)
+    return loader
 
 
 def _log_summary(loader: BatchLoader, dataset: str) -> None:

@@ -4,6 +4,7 @@
 import errno
 import os
 import resource
+from collections.abc import Sequence
 
 from tfjax_batches.errors import RecordError, UnsupportedError
 
@@ -22,6 +23,15 @@ def unreadable_file(path: str, reason: str | Exception) -> RecordError:
             "shell that starts it."
         )
     return RecordError(f"A split's files must be readable; {path} is not: {reason}. {RESTORE}")
+
+
+def missing_files(paths: Sequence[str], num_files: int) -> RecordError:
+    """Return the error for data files of a split that are not there, out of all `num_files`."""
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return RecordError(
+        f"A split's files must be in their folder; of {num_files}, {paths[0]}{more} "
+        f"{'are' if more else 'is'} missing. {RESTORE}"
+    )
 
 
 def compressed_file(path: str) -> UnsupportedError:
