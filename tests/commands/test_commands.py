@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the commands print, and their exit codes."""
 
+import io
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import tensorflow as tf
 import tensorflow_datasets as tfds
 
 import tfjax_batches as tjb
@@ -272,3 +275,45 @@ def test_ops_prints_each_op_with_its_arguments(capsys: pytest.CaptureFixture[str
     shown = capsys.readouterr().out
     assert "\nflip_lr(key='image')\n    " in shown
     assert "decode_random_crop(size" in shown
+
+
+def test_verify_names_record_files_that_the_metadata_does_not_know(
+    numbers_copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left_over = numbers_copy / "numbers-train.tfrecord-00000-of-00002"
+    left_over.touch()
+    (numbers_copy / "notes.txt").touch()
+    code, out, _ = run(capsys, "verify", numbers_copy, "--split=test")
+    assert code == 0
+    assert out.splitlines()[1:] == [
+        f"numbers/1.0.0: {left_over} is not in the metadata, and is never read"
+    ]
+
+
+@pytest.mark.parametrize("file_format", ["tfrecord", "array_record"])
+def test_verify_decode_names_images_of_another_size_than_the_metadata_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], file_format: str
+) -> None:
+    def image(number: int) -> io.BytesIO:
+        height = 5 if number in (21, 37) else 4
+        return io.BytesIO(tf.io.encode_png(np.zeros((height, 4, 3), np.uint8)).numpy())
+
+    builder = tfds.dataset_builders.store_as_tfds_dataset(
+        name="images",
+        version="1.0.0",
+        features=tfds.features.FeaturesDict({"image": tfds.features.Image(shape=(4, 4, 3))}),
+        split_datasets={"train": [(number, {"image": image(number)}) for number in range(40)]},
+        data_dir=tmp_path,
+        file_format=file_format,
+        disable_shuffling=True,
+    )
+    (path,) = Path(builder.data_path).glob("*-train*")
+    assert run(capsys, "verify", builder.data_path)[0] == 0
+    code, out, _ = run(capsys, "verify", builder.data_path, "--decode")
+    assert code == 1
+    first, second, summary = out.splitlines()
+    assert f"record 21 of {path}" in first
+    assert "its 'image' must be uint8 of shape (4, 4, 3): Tensor's shape (5, 4, 3) is" in first
+    assert f"record 37 of {path}" in second
+    assert summary == "images/1.0.0 train: 38 of 40 records in 1 file decoded"
+    assert run(capsys, "verify", builder.data_path, "--decode", "--split=train[:21]")[0] == 0

@@ -4,50 +4,11 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import tensorflow as tf
 
 import tfjax_batches as tjb
 from tests.preprocess.test_chain import TRANSFORMS, build, mix_pairs
-from tests.reading.feature_kinds import VARIABLE
-from tests.reading.test_decode import features_of, serialize
-from tfjax_batches.pipeline.diagnose import find_bad_record
-from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.reading.decode import Decoder
-
-
-class Records:
-    """Reads from a list of records."""
-
-    def __init__(self, records: list[bytes]) -> None:
-        self._records = records
-
-    def open(self) -> None:
-        pass
-
-    def read(self, examples: Int64Array) -> npt.NDArray[np.object_]:
-        data = np.empty(len(examples), object)
-        data[:] = [self._records[example] for example in examples]
-        return data
-
-    def mean_record_bytes(self) -> float:
-        return 1.0
-
-    def describe(self, example: int) -> str:
-        return f"record {example}"
-
-    def index_location(self) -> str:
-        return "memory"
-
-
-@pytest.mark.parametrize("kind", VARIABLE)
-def test_find_bad_record_passes_over_good_records_of_every_kind(kind: str) -> None:
-    features = features_of(kind)
-    reader = Records([*serialize(features, 4), b"no example"])
-    decoder = Decoder(features, None, "made")
-    assert find_bad_record(np.arange(4), reader, decoder) is None
-    assert "record 4, is not: " in str(find_bad_record(np.arange(5), reader, decoder))
 
 
 def refuse_13(example: dict[str, Any]) -> dict[str, Any]:

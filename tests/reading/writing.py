@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFRecord files with known records, and splits over them, without TFDS."""
+"""Known records, in TFRecord files and in memory, and splits over them, without TFDS."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
+from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.reading.split import FileRange, Split
 
 
@@ -35,3 +38,27 @@ def write_split(folder: str | Path, num_files: int, per_file: int, prefix: str =
         write_records(path, [f"{prefix}{file}.{number}".encode() for number in range(per_file)])
         files[path] = per_file
     return split_of(files)
+
+
+class Records:
+    """Reads from a list of records."""
+
+    def __init__(self, records: list[bytes]) -> None:
+        self._records = records
+
+    def open(self) -> None:
+        pass
+
+    def read(self, examples: Int64Array) -> npt.NDArray[np.object_]:
+        data = np.empty(len(examples), object)
+        data[:] = [self._records[example] for example in examples]
+        return data
+
+    def mean_record_bytes(self) -> float:
+        return 1.0
+
+    def describe(self, example: int) -> str:
+        return f"record {example}"
+
+    def index_location(self) -> str:
+        return "memory"

@@ -42,9 +42,11 @@ Find the records of TFRecord files before the first run, and store the index.
     "verify": f"""\
 Read every record, and compare checksums and counts with those stored.
 
-Prints file, record and offset of each damaged record; the exit code is then 1.
+Prints file, record and offset of each damaged record; the exit code is then 1. --decode finds
+records that are whole and have other features than the metadata says, such as images of another
+size. Names record files that the metadata does not know.
 
-  {PROGRAM} verify imagenet2012 --split=validation
+  {PROGRAM} verify imagenet2012 --split=validation --decode
   {PROGRAM} verify /data/tfds/mnist/3.0.1
 """,
     "ops": f"""\
@@ -93,6 +95,8 @@ def _make_parser() -> argparse.ArgumentParser:
             command.add_argument("--data_dir", help="Folder of prepared datasets.")
         if name == "describe":
             _add_machines(command)
+        if name == "verify":
+            command.add_argument("--decode", action="store_true", help="Decode every example too.")
         if name == "preview":
             command.add_argument("--rows", type=int, default=4, help="Most to print. Default: 4.")
     return parser

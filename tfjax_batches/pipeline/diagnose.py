@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a failure somewhere in TensorFlow to the example that caused it.
+"""From a failure of a transform to the examples that caused it.
 
 TensorFlow says which op failed, not on which record. Nothing is kept for that case while all goes
 well: the examples in question are read, decoded and transformed again, a few at a time.
 """
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from tfjax_batches.errors import RecordError
 from tfjax_batches.pipeline.planned_reader import RecordGroup
 from tfjax_batches.planning.order import Int64Array
+from tfjax_batches.reading.bad_record import FAILURES as FAILURES
+from tfjax_batches.reading.bad_record import find_bad_record as find_bad_record
+from tfjax_batches.reading.bad_record import reason_of
 from tfjax_batches.reading.decode import Decoder
-from tfjax_batches.reading.formats import RecordReader
-
-# TensorFlow quotes the bytes of a bad record in its message, and may fail to make text of them.
-FAILURES = (tf.errors.OpError, UnicodeDecodeError)
 
 FeatureFunction = Callable[[Any, tf.Tensor], Any]
 """Takes features [n, ...] by path and seeds int32[n, places, 2]."""
@@ -38,36 +35,6 @@ class Failure:
     label: str
     examples: Int64Array
     reason: str
-
-
-def find_bad_record(
-    examples: Int64Array, reader: RecordReader, decoder: Decoder
-) -> RecordError | None:
-    """Return the error of the first example that cannot be read or decoded, or None.
-
-    Args:
-        examples: int64[n].
-        reader: Access to the records.
-        decoder: Makes features of records.
-    """
-    decode = tf.function(
-        decoder.decode, input_signature=[tf.TensorSpec([1], tf.string)], autograph=False
-    )
-    for example in examples:
-        try:
-            record = tf.constant(list(reader.read(example[None])))
-        except RecordError as error:
-            return error
-        try:
-            decode(record)
-        except FAILURES as error:
-            return RecordError(
-                "A record is a tf.train.Example with the features that the dataset's metadata "
-                f"names; example {example}, {reader.describe(int(example))}, is not: "
-                f"{reason_of(error)} "
-                "Prepare the dataset again, or leave the feature out with features=(…)."
-            )
-    return None
 
 
 def find_failure(
@@ -92,18 +59,3 @@ def find_failure(
             except FAILURES as error:
                 return Failure(label=label, examples=examples, reason=reason_of(error))
     return None
-
-
-def reason_of(error: Exception) -> str:
-    """Return the line of TensorFlow's message that says what is wrong, as a sentence."""
-    if isinstance(error, UnicodeDecodeError):  # TensorFlow quotes bytes that are no text
-        return "its bytes cannot be parsed."
-    noise = ("Graph execution error", "Detected at", "File ", "[[{{", "Traceback", "<stack traces")
-    message = error.message if isinstance(error, tf.errors.OpError) else str(error)
-    # Of a failed assertion the text that was given, without the values that were compared.
-    if found := re.match(r"assertion failed: \[(.*?)\] \[Condition", message, re.DOTALL):
-        message = found[1].replace("\\'", "'")
-    lines = [line.strip() for line in message.splitlines()]
-    reasons = [line for line in lines if line and not line.startswith(noise)]
-    line = reasons[0] if reasons else "TensorFlow gives no reason"
-    return line if line.endswith(".") else f"{line}."

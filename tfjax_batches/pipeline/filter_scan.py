@@ -19,11 +19,12 @@ from tqdm import tqdm
 
 from tfjax_batches.errors import ConfigError, SplitError
 from tfjax_batches.features.paths import path_text
-from tfjax_batches.pipeline.diagnose import FAILURES, find_bad_record, find_failure
+from tfjax_batches.pipeline.diagnose import find_failure
 from tfjax_batches.pipeline.groups import plan_group_sizes
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.selection import Selection, digest_ids
 from tfjax_batches.preprocess.filter import FilterExamples, TracedFilter, trace_filter
+from tfjax_batches.reading.bad_record import FAILURES, find_bad_record
 from tfjax_batches.reading.cache_file import (
     cache_paths,
     file_key,

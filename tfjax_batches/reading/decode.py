@@ -5,7 +5,7 @@ A group is parsed with `tf.io.parse_example` and decoded with TFDS's own code, s
 those of `tfds.load`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -98,6 +98,16 @@ class Decoder:
         for path, length in self._pad_to.items():
             values |= pad_rows(path, values[path], length)
         return values
+
+    def each_feature(self) -> Iterator[tuple[str, FeatureSpec, Callable[[tf.Tensor], Any]]]:
+        """Yield name, spec and function of each feature, to decode it apart from the others."""
+        for path, decoder in self._decoders.items():
+
+            @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+            def decode(records: tf.Tensor, decoder: FeatureDecoder = decoder) -> Any:
+                return decoder.decode(tf.io.parse_example(records, decoder.parse_specs))
+
+            yield path, decoder.spec, decode
 
 
 def _find_encoded(
