@@ -13,7 +13,20 @@ pytestmark = [pytest.mark.multiprocess, pytest.mark.timeout(600)]
     ("processes", "devices", "held"),
     [
         (4, 1, ["a1_", "a5_", "a6_", "b4_"]),
-        (2, 1, ["a2_", "a5_", "a6_", "trees_of_other_leaves", "arrays_placed", "a_large_tree"]),
+        (
+            2,
+            1,
+            [
+                "a2_",
+                "a5_",
+                "a6_",
+                "trees_of_other_leaves",
+                "arrays_placed",
+                "a_large_tree",
+                "a_file_that_one_process_lacks",
+                "splits_of_tfds",
+            ],
+        ),
         (2, 2, ["b1_", "b3_"]),
     ],
 )

@@ -180,7 +180,7 @@ def test_resolve_split_that_tfds_reads_otherwise_is_refused(split: Any, texts: l
         (tfds.core.ReadInstruction("train", to=5) + "test", ["train[0:5]", "test[0:5]"]),
         (tfds.even_splits("train", 3)[0], ["train[0:4]"]),
         (tfds.even_splits("train+test", 2)[1], ["train[5:10]", "test[3:5]"]),
-        (tfds.even_splits(tfds.even_splits("train", 2)[1], 2)[1], ["train[8:10]"]),  # type: ignore[arg-type]
+        (tfds.even_splits(tfds.even_splits("train", 2)[1], 2)[1], ["train[8:10]"]),
         (tfds.split_for_jax_process("train", process_index=1, process_count=3), ["train[4:7]"]),
     ],
 )

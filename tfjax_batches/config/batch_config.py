@@ -45,8 +45,9 @@ class BatchConfig:
         dataset: TFDS `name[/config][:version]`, a prepared versioned folder, or a
             `DatasetBuilder`.
         split: Any TFDS split expression, such as `"train[:90%]"`, or a split object of TFDS, such
-            as a `ReadInstruction` or an item of `tfds.even_splits`. Of an object, the config of a
-            loader has the ranges as text: `"train[0:100]"`.
+            as a `ReadInstruction` or an item of `tfds.even_splits`. Equal on all processes, unlike
+            `tfds.split_for_jax_process`. The config of a loader has the ranges of an object as
+            text: `"train[0:100]"`.
         data_dir: Folder of prepared datasets, such as `"~/data"`. None: TFDS's own default.
         prepare: Download and prepare the dataset when it is not there: process 0 first, and
             then each machine that does not see the result on its disk.

@@ -2,14 +2,18 @@
 """The situations of the README's section on several processes, each as its reader would try it."""
 
 import os
+import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
+import tensorflow_datasets as tfds
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -177,6 +181,23 @@ def a_large_tree_needs_more_than_one_message(folder: str) -> None:
     tjb.check_replicas(tree)
 
 
+def a_file_that_one_process_lacks_is_an_error_on_all(folder: str) -> None:
+    with tempfile.TemporaryDirectory() as mine:
+        copy = Path(shutil.copytree(folder, f"{mine}/numbers/1.0.0"))
+        if jax.process_index() == 1:
+            next(copy.glob("*-train*-00002-of-00003")).unlink()
+        with pytest.raises((tjb.RecordError, tjb.AgreementError), match=r"of 3, .* is missing"):
+            tjb.build(str(copy), global_batch_size=ROWS)
+
+
+def splits_of_tfds_are_those_of_all_processes(folder: str) -> None:
+    split = tfds.core.ReadInstruction("train", to=10) + "test[:2]"
+    assert tjb.build(folder, split=split, global_batch_size=ROWS).num_examples == 12
+    # A loader shares the batch out by itself.
+    with pytest.raises(tjb.AgreementError, match=r"split: process 0 has .*index=0"):
+        tjb.build(folder, split=tfds.split_for_jax_process("train"), global_batch_size=ROWS)
+
+
 SCENARIOS: dict[tuple[int, int], list[Callable[[str], None]]] = {
     (4, 1): [
         a1_replica_groups_load_equal_rows,
@@ -191,6 +212,8 @@ SCENARIOS: dict[tuple[int, int], list[Callable[[str], None]]] = {
         trees_of_other_leaves_are_an_error_not_a_hang,
         arrays_placed_otherwise_are_an_error_on_all,
         a_large_tree_needs_more_than_one_message,
+        a_file_that_one_process_lacks_is_an_error_on_all,
+        splits_of_tfds_are_those_of_all_processes,
     ],
     (2, 2): [
         b1_host_local_rows_under_a_device_spec_are_found_unequal,
