@@ -107,7 +107,7 @@ class Decoder:
             def decode(records: tf.Tensor, decoder: FeatureDecoder = decoder) -> Any:
                 return decoder.decode(tf.io.parse_example(records, decoder.parse_specs))
 
-            yield path, decoder.spec, decode
+            yield path_text(path), decoder.spec, decode
 
 
 def _find_encoded(
