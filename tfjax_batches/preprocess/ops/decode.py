@@ -14,7 +14,6 @@ from tfjax_batches.preprocess.argument_checks import (
     MAX_SIZE,
     check_choice,
     check_integer,
-    check_range,
     check_size,
 )
 from tfjax_batches.preprocess.ops.batch_features import (
@@ -24,10 +23,14 @@ from tfjax_batches.preprocess.ops.batch_features import (
     map_feature,
 )
 from tfjax_batches.preprocess.ops.op_table import op
+from tfjax_batches.preprocess.ops.resizing import check_method, check_window, draw_window
 from tfjax_batches.preprocess.transforms import MapBatches
 
 WindowOf = Callable[[tf.Tensor, Row], tf.Tensor]
 """(size of an image: int32[2], example) → top, left, height, width of its window: int32[4]."""
+
+Resize = Callable[[tf.Tensor], tf.Tensor]
+"""An image uint8[h, w, 3] → an image of the wanted size, of the same dtype."""
 
 
 @op
@@ -63,67 +66,69 @@ def decode_random_crop(
     area: tuple[float, float] = (0.08, 1.0),
     ratio: tuple[float, float] = (3 / 4, 4 / 3),
     key: Name = "image",
+    method: str = "bilinear",
+    antialias: bool = False,
 ) -> MapBatches:
     """Decode a random window of each image and resize it: the crop that Inception trained with.
 
     string[n] → uint8[n, height, width, 3]. Only the window of a JPEG is decoded; other images are
     decoded whole. The window is drawn by `tf.image.stateless_sample_distorted_bounding_box`; if 100
-    draws find none that fits, it is the whole image. Resized bilinearly and rounded. From Szegedy
-    et al., "Going Deeper with Convolutions", 2015.
+    draws find none that fits, it is the whole image. Resized and rounded. From Szegedy et al.,
+    "Going Deeper with Convolutions", 2015.
 
     Args:
         size: Side in pixels, or (height, width).
         area: Smallest and largest share of the image that a window covers.
         ratio: Smallest and largest width / height of a window.
         key: Name of the feature.
+        method: As in `resize`.
+        antialias: As in `resize`.
 
     Raises:
-        ConfigError: `size`, `area`, `ratio` or `key` is not what it must be.
+        ConfigError: An argument is not what it must be.
         FeatureError: The feature is missing, or not one string an example.
     """
     sides = check_size(size)
-    areas = check_range("area", area, most=1.0)
-    ratios = check_range("ratio", ratio)
+    resize = _resize_to(sides, method, antialias)
+    area, ratio = check_window(area, ratio)
 
     def window_of(image_size: tf.Tensor, row: Row) -> tf.Tensor:
-        begin, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
-            tf.concat([image_size, [3]], 0),
-            tf.constant([[[0.0, 0.0, 1.0, 1.0]]]),
-            seed=row["seed"],
-            min_object_covered=0.0,
-            aspect_ratio_range=ratios,
-            area_range=areas,
-            max_attempts=100,
-        )
-        return tf.concat([begin[:2], extent[:2]], 0)
+        return draw_window(image_size, row["seed"], area, ratio)
 
     def fn(encoded: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
-        return _decode_windows({"encoded": encoded, "seed": seeds}, window_of, sides)
+        return _decode_windows({"encoded": encoded, "seed": seeds}, window_of, resize, sides)
 
     return map_feature(fn, key, get=_get_encoded, random=True, encoded=True)
 
 
 @op
 def decode_central_crop(
-    size: int | tuple[int, int], resize: int | None = None, key: Name = "image"
+    size: int | tuple[int, int],
+    resize: int | None = None,
+    key: Name = "image",
+    method: str = "bilinear",
+    antialias: bool = False,
 ) -> MapBatches:
     """Decode the central window of each image and resize it: the usual crop for evaluation.
 
     string[n] → uint8[n, height, width, 3]: the middle of the image after its shorter side is
     resized to `resize`, in one step and without decoding the rest. `decode_central_crop(224,
-    resize=256)` is the usual crop for ImageNet. Resized bilinearly and rounded.
+    resize=256)` is the usual crop for ImageNet. Resized and rounded.
 
     Args:
         size: Side in pixels, or (height, width).
         resize: Shorter side of the image that `size` is cut from, not shorter than `size`. None:
             the largest window of that shape.
         key: Name of the feature.
+        method: As in `resize`.
+        antialias: As in `resize`.
 
     Raises:
-        ConfigError: `size`, `resize` or `key` is not what it must be.
+        ConfigError: An argument is not what it must be.
         FeatureError: The feature is missing, or not one string an example.
     """
     size = check_size(size)
+    resize_window = _resize_to(size, method, antialias)
     if resize is not None:
         check_integer("resize", resize, max(size), MAX_SIZE)
 
@@ -135,7 +140,7 @@ def decode_central_crop(
         return tf.concat([(image_size - extent) // 2, extent], 0)
 
     def fn(encoded: tf.Tensor) -> tf.Tensor:
-        return _decode_windows({"encoded": encoded}, window_of, size)
+        return _decode_windows({"encoded": encoded}, window_of, resize_window, size)
 
     return map_feature(fn, key, get=_get_encoded, encoded=True)
 
@@ -149,28 +154,39 @@ def _get_encoded(batch: Batch, name: Name) -> tf.Tensor:
     return encoded
 
 
-def _decode_windows(rows: Row, window_of: WindowOf, size: tuple[int, int]) -> tf.Tensor:
-    """Return a window of each image, uint8[n, *size, 3].
+def _resize_to(size: tuple[int, int], method: str, antialias: bool) -> Resize:
+    """Return the function that resizes images to (height, width)."""
+    check_method(method, antialias)
+
+    def resize(image: tf.Tensor) -> tf.Tensor:
+        values = tf.image.resize(image, size, method, antialias=antialias)
+        # + 0.5 rounds, since the cast cuts off; saturated, since bicubic values may leave 0 to 255.
+        return tf.saturate_cast(tf.cast(values, tf.float32) + 0.5, tf.uint8)
+
+    return resize
+
+
+def _decode_windows(
+    rows: Row, window_of: WindowOf, resize: Resize, size: tuple[int, int]
+) -> tf.Tensor:
+    """Return a window of each image, resized: uint8[n, *size, 3].
 
     Args:
         rows: The images as "encoded", and what `window_of` needs.
         window_of: Chooses the window.
-        size: Height and width that windows are resized to.
+        resize: Brings a window to `size`.
+        size: Height and width of the result.
     """
-
-    def resized(image: tf.Tensor) -> tf.Tensor:
-        # + 0.5 rounds, since the cast cuts off and values are 0 to 255.
-        return tf.cast(tf.image.resize(image, size) + 0.5, tf.uint8)
 
     def decode_jpeg(row: Row) -> tf.Tensor:
         image_size = tf.io.extract_jpeg_shape(row["encoded"])[:2]
         window = window_of(image_size, row)
-        return resized(tf.image.decode_and_crop_jpeg(row["encoded"], window, channels=3))
+        return resize(tf.image.decode_and_crop_jpeg(row["encoded"], window, channels=3))
 
     def decode_other(row: Row) -> tf.Tensor:
         image = _decode_any(row["encoded"], 3)
         top, left, window_height, window_width = tf.unstack(window_of(tf.shape(image)[:2], row))
-        return resized(image[top : top + window_height, left : left + window_width])
+        return resize(image[top : top + window_height, left : left + window_width])
 
     # A loop: with a copy of this graph for each row, all decoded images are in memory at once, and
     # an image takes a sixth more CPU time.

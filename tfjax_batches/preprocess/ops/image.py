@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops on the pixels of decoded images: sizes, windows, mirrors.
+"""Ops on the pixels of decoded images, without scaling: windows, mirrors, blanks.
 
 Images are [n, h, w, c] of any dtype of numbers. Ops that say so also take images that differ in
 size, a ragged tensor [n, (h), (w), c], and make them dense.
@@ -14,8 +14,6 @@ from tfjax_batches.features.paths import Name
 from tfjax_batches.features.rows import Row, Value, map_rows
 from tfjax_batches.preprocess.argument_checks import (
     MAX_SIZE,
-    check_choice,
-    check_flag,
     check_integer,
     check_number,
     check_size,
@@ -30,43 +28,6 @@ from tfjax_batches.preprocess.ops.batch_features import (
 from tfjax_batches.preprocess.ops.op_table import op
 from tfjax_batches.preprocess.random_numbers import randint, uniform
 from tfjax_batches.preprocess.transforms import MapBatches
-
-RESIZE_METHODS = ("bilinear", "area", "bicubic", "gaussian", "lanczos3", "lanczos5", "nearest")
-
-
-@op
-def resize(
-    size: int | tuple[int, int],
-    method: str = "bilinear",
-    antialias: bool = False,
-    key: Name = "image",
-) -> MapBatches:
-    """Resize images, whatever their aspect ratio.
-
-    [n, h, w, c], dense or ragged → [n, height, width, c] of the same dtype; integers are rounded
-    and clipped to their range.
-
-    Args:
-        size: Side in pixels, or (height, width).
-        method: Value of one of `tf.image.ResizeMethod`, such as "bilinear".
-        antialias: Whether to smooth when making images smaller, as Pillow does; costs more.
-        key: Name of the images.
-
-    Raises:
-        ConfigError: `size`, `method`, `antialias` or `key` is not what it must be.
-        FeatureError: The feature is missing or not images.
-    """
-    sides = check_size(size)
-    check_choice("method", method, RESIZE_METHODS)
-    check_flag("antialias", antialias)
-
-    def resized(images: tf.Tensor, row: Row) -> tf.Tensor:
-        values = tf.image.resize(images, sides, method, antialias=antialias)
-        if images.dtype.is_integer:
-            values = tf.round(values)
-        return tf.saturate_cast(values, images.dtype)
-
-    return _map_images(resized, key, sides)
 
 
 @op
@@ -93,7 +54,7 @@ def central_crop(size: int | tuple[int, int], key: Name = "image") -> MapBatches
         top, left = (shape[-3] - height) // 2, (shape[-2] - width) // 2
         return images[..., top : top + height, left : left + width, :]
 
-    return _map_images(crop, key, (height, width))
+    return map_images(crop, key, (height, width))
 
 
 @op
@@ -115,7 +76,7 @@ def pad_crop(size: int | tuple[int, int], key: Name = "image") -> MapBatches:
     def padded(images: tf.Tensor, row: Row) -> tf.Tensor:
         return tf.image.resize_with_crop_or_pad(images, height, width)
 
-    return _map_images(padded, key, (height, width))
+    return map_images(padded, key, (height, width))
 
 
 @op
@@ -152,7 +113,7 @@ def random_crop(size: int | tuple[int, int], padding: int = 0, key: Name = "imag
         images = tf.gather(images, rows, axis=1, batch_dims=1)
         return tf.gather(images, columns, axis=2, batch_dims=1)
 
-    return _map_images(crop, key, (height, width), random_numbers=2)
+    return map_images(crop, key, (height, width), random_numbers=2)
 
 
 @op
@@ -247,7 +208,7 @@ def _check_at_least(
         )
 
 
-def _map_images(
+def map_images(
     fn: Callable[[tf.Tensor, Row], tf.Tensor],
     key: Name,
     size: tuple[int, int],
@@ -265,14 +226,23 @@ def _map_images(
 
     def apply(images: Value, *seeds: tf.Tensor) -> tf.Tensor:
         numbers = {"numbers": uniform(seeds[0], random_numbers)} if seeds else {}
-        if not isinstance(images, tf.RaggedTensor):
-            return tf.ensure_shape(fn(images, numbers), [images.shape[0], *size, images.shape[3]])
-
-        def fn_of_row(row: Mapping[str, Any]) -> tf.Tensor:
-            image = row["image"]
-            return fn(image.to_tensor() if isinstance(image, tf.RaggedTensor) else image, row)
-
-        signature = tf.TensorSpec([*size, images.shape[3]], images.dtype)
-        return map_rows(fn_of_row, {"image": images, **numbers}, signature)
+        channels = images.shape[3]
+        if isinstance(images, tf.RaggedTensor):
+            return map_each_image(
+                fn, images, tf.TensorSpec([*size, channels], images.dtype), numbers
+            )
+        return tf.ensure_shape(fn(images, numbers), [images.shape[0], *size, channels])
 
     return map_feature(apply, key, get=get_images_of_any_size, random=random_numbers > 0)
+
+
+def map_each_image(
+    fn: Callable[[tf.Tensor, Row], Value], images: Value, signature: Any, numbers: Row
+) -> Value:
+    """Return `fn` of each image [h, w, c], dense or ragged, and of its row of `numbers`."""
+
+    def fn_of_row(row: Mapping[str, Any]) -> Value:
+        image = row["image"]
+        return fn(image.to_tensor() if isinstance(image, tf.RaggedTensor) else image, row)
+
+    return map_rows(fn_of_row, {"image": images, **numbers}, signature)
