@@ -37,6 +37,14 @@ def check_number(name: str, value: Any, above: float = -math.inf) -> float:
     return float(value)
 
 
+def check_between(name: str, value: Any, least: float, most: float) -> float:
+    """Return a number from `least` to `most`."""
+    if not is_number(value) or not least <= value <= most:
+        rule = f"a number from {least:g} to {most:g}"
+        raise _refusal(name, rule, value, f"{name}={most / 2:g}")
+    return float(value)
+
+
 def check_numbers(name: str, value: Any, above: float = -math.inf) -> tuple[float, ...]:
     """Return the numbers of an argument that is one number or a tuple of them."""
     values = value if isinstance(value, tuple | list) and value else (value,)

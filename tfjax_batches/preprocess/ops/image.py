@@ -5,17 +5,21 @@ Images are [n, h, w, c] of any dtype of numbers. Ops that say so also take image
 size, a ragged tensor [n, (h), (w), c], and make them dense.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tfjax_batches.features.paths import Name
 from tfjax_batches.features.rows import Row, Value, map_rows
 from tfjax_batches.preprocess.argument_checks import (
     MAX_SIZE,
+    check_between,
     check_integer,
     check_number,
+    check_range,
     check_size,
 )
 from tfjax_batches.preprocess.ops.batch_features import (
@@ -28,6 +32,8 @@ from tfjax_batches.preprocess.ops.batch_features import (
 from tfjax_batches.preprocess.ops.op_table import op
 from tfjax_batches.preprocess.random_numbers import randint, uniform
 from tfjax_batches.preprocess.transforms import MapBatches
+
+_DRAWS = 10
 
 
 @op
@@ -163,24 +169,99 @@ def cutout(size: int, fill: float = 0.0, key: Name = "image") -> MapBatches:
 
     def fn(images: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
         element = as_element("fill", fill, key, images)
-        shape = tf.shape(images)
+        height, width = images.shape[1:3]
         numbers = uniform(seeds, 2)
-        in_rows = _is_near(randint(numbers[:, 0], shape[1]), shape[1], size)
-        in_columns = _is_near(randint(numbers[:, 1], shape[2]), shape[2], size)
-        # Channels go with the columns: a broadcast along a last dim of 3 is many times slower.
-        wide = tf.repeat(in_columns, shape[3], axis=1)
-        blank = tf.reshape(in_rows[:, :, tf.newaxis] & wide[:, tf.newaxis, :], shape)
-        value = tf.fill(shape, tf.constant(element, images.dtype))
-        return tf.ensure_shape(tf.where(blank, value, images), images.shape)
+        top = randint(numbers[:, 0], height) - size // 2
+        left = randint(numbers[:, 1], width) - size // 2
+        return _blank(images, (top, top + size), (left, left + size), element)
 
     return map_feature(fn, key, get=get_images, random=True)
 
 
-def _is_near(centers: tf.Tensor, length: tf.Tensor, size: int) -> tf.Tensor:
-    """Return bool[n, length]: which indices lie in the `size` around each centre."""
-    first = centers[:, tf.newaxis] - size // 2
+@op
+def random_erasing(
+    probability: float = 0.5,
+    area: tuple[float, float] = (0.02, 0.4),
+    ratio: tuple[float, float] = (0.3, 1 / 0.3),
+    fill: float = 0.0,
+    key: Name = "image",
+) -> MapBatches:
+    """Blank a random rectangle of each image with some probability.
+
+    [n, h, w, c] → the same. The rectangle lies within the image, all places equally likely. From
+    Zhong et al., "Random Erasing Data Augmentation", 2020, with their shares, ratios and
+    probability; they fill with random values or a mean, which is 0 after `normalize`. The logarithm
+    of the ratio is uniform, as in torchvision, so that height and width are treated alike. If 10
+    draws find no rectangle that fits, the last one is cut to the image.
+
+    Args:
+        probability: Of an image to lose a rectangle, 0 to 1.
+        area: Smallest and largest share of the image that a rectangle covers.
+        ratio: Smallest and largest width / height of a rectangle.
+        fill: Value of the blank pixels; the images' dtype must be able to hold it.
+        key: Name of the images.
+
+    Raises:
+        ConfigError: An argument is not what it must be.
+        FeatureError: The feature is missing, not images of one size, or cannot hold `fill`.
+    """
+    check_between("probability", probability, 0, 1)
+    area, ratio = check_range("area", area, most=1.0), check_range("ratio", ratio)
+    check_number("fill", fill)
+
+    def fn(images: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
+        element = as_element("fill", fill, key, images)
+        height, width = images.shape[1:3]
+        numbers = uniform(seeds, 3 + 2 * _DRAWS)
+        is_hit = tf.cast(numbers[:, 0] < probability, tf.int32)
+        sizes = _draw_rectangles(numbers[:, 3:], area, ratio, height, width) * is_hit[:, tf.newaxis]
+        top = randint(numbers[:, 1], height - sizes[:, 0] + 1)
+        left = randint(numbers[:, 2], width - sizes[:, 1] + 1)
+        return _blank(images, (top, top + sizes[:, 0]), (left, left + sizes[:, 1]), element)
+
+    return map_feature(fn, key, get=get_images, random=True)
+
+
+def _draw_rectangles(
+    numbers: tf.Tensor,
+    area: tuple[float, float],
+    ratio: tuple[float, float],
+    height: int,
+    width: int,
+) -> tf.Tensor:
+    """Return int32[n, 2], height and width, from numbers [n, 2 * _DRAWS]; the first that fits."""
+    areas = height * width * (area[0] + (area[1] - area[0]) * numbers[:, ::2])
+    low, high = map(math.log, ratio)
+    ratios = tf.exp(low + (high - low) * numbers[:, 1::2])
+    sizes = tf.stack([tf.round(tf.sqrt(areas / ratios)), tf.round(tf.sqrt(areas * ratios))], axis=2)
+    fits = tf.reduce_all(sizes <= [height, width], axis=2)
+    # argmax is the first True; if there is none, the last draw is taken.
+    fits = tf.concat([fits[:, :-1], tf.ones_like(fits[:, -1:])], axis=1)
+    first = tf.argmax(tf.cast(fits, tf.int32), axis=1)
+    chosen = tf.gather(sizes, first, axis=1, batch_dims=1)
+    return tf.cast(tf.clip_by_value(chosen, 1, [height, width]), tf.int32)
+
+
+def _blank(
+    images: tf.Tensor,
+    rows: tuple[tf.Tensor, tf.Tensor],
+    columns: tuple[tf.Tensor, tf.Tensor],
+    element: np.generic,
+) -> tf.Tensor:
+    """Return images [n, h, w, c] with an element in a rectangle: from a first index to an end."""
+    shape = tf.shape(images)
+    in_rows, in_columns = _is_between(*rows, shape[1]), _is_between(*columns, shape[2])
+    # Channels go with the columns: a broadcast along a last dim of 3 is many times slower.
+    wide = tf.repeat(in_columns, shape[3], axis=1)
+    is_blank = tf.reshape(in_rows[:, :, tf.newaxis] & wide[:, tf.newaxis, :], shape)
+    value = tf.fill(shape, tf.constant(element, images.dtype))
+    return tf.ensure_shape(tf.where(is_blank, value, images), images.shape)
+
+
+def _is_between(first: tf.Tensor, end: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+    """Return bool[n, length]: which indices are at least `first` and below `end`, int32[n]."""
     indices = tf.range(length)
-    return (indices >= first) & (indices < first + size)
+    return (indices >= first[:, tf.newaxis]) & (indices < end[:, tf.newaxis])
 
 
 def _mirror(images: tf.Tensor) -> tf.Tensor:
