@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # `as`: type checkers take these for public names of this pac
     from tfjax_batches.planning.policies import Remainder as Remainder
     from tfjax_batches.planning.policies import Shuffle as Shuffle
     from tfjax_batches.preprocess.filter import FilterExamples as FilterExamples
+    from tfjax_batches.preprocess.registry import op as op
     from tfjax_batches.preprocess.registry import register_op as register_op
     from tfjax_batches.preprocess.transforms import MapBatches as MapBatches
     from tfjax_batches.preprocess.transforms import MapExamples as MapExamples
@@ -81,7 +82,7 @@ _NAMES_OF = {
     "planning.plan": ("StepPlan",),
     "planning.policies": ("Remainder", "Shuffle"),
     "preprocess.filter": ("FilterExamples",),
-    "preprocess.registry": ("register_op",),
+    "preprocess.registry": ("op", "register_op"),
     "preprocess.transforms": ("MapBatches", "MapExamples"),
     "showing.batch": ("describe",),
     "showing.layout_picture": ("plot_layout",),

@@ -16,7 +16,10 @@ from tfjax_batches.text.numbers import is_integer
 
 _SHOWN = 76  # characters of an op string in a message
 
-_RULE = "preprocess must be ops joined by |, each a name or a name with literal arguments"
+_RULE = (
+    "An op string, such as preprocess, must be ops joined by |, each a name or a name with literal "
+    "arguments"
+)
 _EXAMPLE = "Write it like \"decode_random_crop(224)|keep('image', 'label')\"."
 _LITERALS = (
     "Arguments must be literals: numbers (integers of at most 64 bits), quoted strings, True, "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From op strings to transforms, and `register_op`, which makes a user's own op known."""
+"""From op strings to transforms; `op`, which makes one, and `register_op`, which adds an own op."""
 
 import dataclasses
 import inspect
@@ -10,6 +10,7 @@ from typing import Any, overload
 from tfjax_batches.config.op_grammar import OpCall, parse_ops
 from tfjax_batches.errors import BatchesError, ConfigError, nearest_hint
 from tfjax_batches.preprocess import ops as library_ops  # fills the table
+from tfjax_batches.preprocess.ops.foreign_names import ops_for
 from tfjax_batches.preprocess.ops.op_table import OPS, Op
 from tfjax_batches.preprocess.transforms import MapBatches, MapExamples, Transform
 
@@ -66,6 +67,32 @@ def register_op(op: Op | None = None, *, name: str | None = None) -> Op | Callab
     return op
 
 
+def op(call: str) -> Transform:
+    """Return the transform of one op, to use among transforms of your own.
+
+    Args:
+        call: The op as in `BatchConfig.preprocess`, such as `"pad(128)"`.
+
+    Returns:
+        A transform whose name is the call.
+
+    Raises:
+        ConfigError: `call` is not one op that exists, with arguments that it takes.
+
+    Example::
+
+        transforms = [tjb.MapExamples(tokenize), tjb.op("pad(128)")]
+        tjb.build("imdb_reviews", transforms=transforms, …)
+    """
+    calls = parse_ops(call) if isinstance(call, str) else ()
+    if len(calls) != 1:
+        several = ", ".join(f"tjb.op({str(each)!r})" for each in calls) or "tjb.op('pad(128)')"
+        raise ConfigError(
+            f"op takes one op as a string; got {call!r}. Write transforms=[{several}]."
+        )
+    return _build_transform(calls[0])
+
+
 def build_transforms(ops: str) -> tuple[Transform, ...]:
     """Return the transforms of an op string in order, each named by its call.
 
@@ -98,8 +125,11 @@ def describe_ops() -> str:
 def _build_transform(call: OpCall) -> Transform:
     op = OPS.get(call.name)
     if op is None:
-        rule = f"preprocess must name ops that exist; there is no {call.name!r}"
-        raise _error(call, rule, nearest_hint(call.name, OPS))
+        rule = (
+            f"An op string, such as preprocess, must name ops that exist; there is no {call.name!r}"
+        )
+        known = ops_for(call.name)
+        raise _error(call, rule, f"Write {known}." if known else nearest_hint(call.name, OPS))
     try:
         transform = op(*call.args, **call.kwargs)
     # Whatever a user's function raises.

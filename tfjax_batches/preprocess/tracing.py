@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tfjax_batches.errors import BatchesError, ConfigError, FeatureError
 from tfjax_batches.features.feature_spec import FeatureSpec
-from tfjax_batches.features.paths import RESERVED, Path, flatten, nest, path_text
+from tfjax_batches.features.paths import RESERVED, Path, flatten, name_of, nest, path_text
 from tfjax_batches.features.rows import Value
 from tfjax_batches.preprocess.transforms import MapExamples, Transform
 
@@ -91,8 +91,19 @@ def trace(transform: Transform, label: str, before: Specs, rows: int | None) -> 
         raise kind(
             f"A transform must be a TensorFlow function of its features; {label} was given "
             f"{given or 'none'} and failed: {reason}\n"
-            "Fix the function, or change its place among the transforms."
+            f"{_fix_for(cause, before)}"
         ) from error
+
+
+def _fix_for(cause: BaseException, before: Specs) -> str:
+    """Return what to do about a function that failed on features of these specs."""
+    images = [p for p, s in before.items() if s.dtype == np.uint8 and len(s.shape) == 3]
+    # As TensorFlow's functions that decode images say it.
+    takes_bytes = isinstance(cause, TypeError) and "uint8" in str(cause) and "string" in str(cause)
+    if images and takes_bytes:
+        names = tuple(name_of(path, before) for path in images)
+        return f"Write encoded={names!r} to be given the stored bytes of images."
+    return "Fix the function, or change its place among the transforms."
 
 
 def _flatten(result: Any) -> dict[Path, Any]:
