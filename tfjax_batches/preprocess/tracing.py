@@ -102,7 +102,9 @@ def _fix_for(cause: BaseException, before: Specs) -> str:
     takes_bytes = isinstance(cause, TypeError) and "uint8" in str(cause) and "string" in str(cause)
     if images and takes_bytes:
         names = tuple(name_of(path, before) for path in images)
-        return f"Write encoded={names!r} to be given the stored bytes of images."
+        return (
+            f"Write encoded={names!r}: the images of which the function is given the stored bytes."
+        )
     return "Fix the function, or change its place among the transforms."
 
 

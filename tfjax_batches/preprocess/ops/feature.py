@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that choose and rename features. The name of a dict means all features below it."""
+"""Ops that choose, rename and copy features. The name of a dict means all features below it."""
 
 from typing import Any
 
@@ -69,6 +69,30 @@ def rename(old: Name, new: Name) -> MapBatches:
         rest = without_features(batch, {path_of(batch, old)})
         check_free(rest, to_path(new))
         return with_feature(rest, to_path(new), value)
+
+    return MapBatches(fn)
+
+
+@op
+def copy(old: Name, new: Name) -> MapBatches:
+    """Give a feature a second name, so that ops can change each by itself.
+
+    `copy('image', 'view')|inception_crop(96)|inception_crop(96, key='view')` makes two crops.
+
+    Args:
+        old: The feature's name.
+        new: A name that no feature has; `objects/box` is `box` in the dict `objects`.
+
+    Raises:
+        ConfigError: `old` or `new` is not a name.
+        FeatureError: There is no feature `old`, or there is one at `new`.
+    """
+    check_name("old", old)
+    check_name("new", new)
+
+    def fn(batch: Batch) -> dict[str, Any]:
+        check_free(batch, to_path(new))
+        return with_feature(batch, to_path(new), get_feature(batch, old))
 
     return MapBatches(fn)
 
