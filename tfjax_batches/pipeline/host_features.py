@@ -69,7 +69,9 @@ def check_device_features(
         f"leave them out: features={good!r}" if good and stored == [*refused] else "",
         f"leave them on the host: keep_on_host={host!r}",
         f"give them a length: pad_to={lengths!r}" if lengths else "",
-        f"add ops that give them one shape: {ops}" if ops else "",
+        f"add ops that give them one shape (after transforms: tjb.op(…) of each): {ops}"
+        if ops
+        else "",
     ]
     raise FeatureError(
         f"A device holds features of fixed shape that are no strings; {dataset} has others:\n"

@@ -102,9 +102,7 @@ def _fix_for(cause: BaseException, before: Specs) -> str:
     takes_bytes = isinstance(cause, TypeError) and "uint8" in str(cause) and "string" in str(cause)
     if images and takes_bytes:
         names = tuple(name_of(path, before) for path in images)
-        return (
-            f"Write encoded={names!r}: the images of which the function is given the stored bytes."
-        )
+        return f"Write encoded={names!r} if the function takes the stored bytes of these images."
     return "Fix the function, or change its place among the transforms."
 
 
@@ -164,10 +162,12 @@ def _find_spec(path: Path, value: Value, is_by_example: bool, before: Specs) -> 
     if not is_ragged:
         return spec
     if spec.is_fixed or value.ragged_rank - batch_dims != spec.ragged_rank:
+        rank = 0 if spec.is_fixed else batch_dims + spec.ragged_rank
         raise FeatureError(
             "A ragged feature must be ragged up to its last dimension of unknown size and no "
             f"further; it returns {path_text(path)!r} of shape {value.shape} with ragged_rank="
-            f"{value.ragged_rank}. Use its to_tensor(), or build it with that ragged_rank."
+            f"{value.ragged_rank}. "
+            + (f"Build it with ragged_rank={rank}." if rank else "Use its to_tensor().")
         )
     old = before.get(path)
     if is_by_example:

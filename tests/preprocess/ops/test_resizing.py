@@ -9,8 +9,9 @@ import tensorflow as tf
 
 from tests.preprocess.ops.running import make_seeds, ragged_images, run
 from tests.preprocess.ops.test_decode import JPEGS, MIXED, pixels, window_of, window_pixels
+from tfjax_batches.config.op_grammar import parse_ops
 from tfjax_batches.errors import ConfigError, FeatureError
-from tfjax_batches.preprocess.registry import build_transforms
+from tfjax_batches.preprocess.registry import bind_call, build_transforms
 from tfjax_batches.testing import check_transforms
 
 RNG = np.random.default_rng(0)
@@ -127,3 +128,12 @@ def test_ops_of_big_vision_run_as_they_are_written_there() -> None:
     assert result["image"].dtype == np.float32
     test = "decode|resize_small(10)|central_crop(8)|value_range(-1, 1)|drop('rest')"
     assert run(test, batch)["image"].shape == (len(MIXED), 8, 8, 3)
+
+
+def test_decode_crops_saved_calls_hold_only_the_arguments_that_are_given() -> None:
+    """So states that were saved before an op had another argument stay valid."""
+    calls = parse_ops("decode_random_crop(224)|decode_central_crop(224, resize=256)")
+    assert list(map(bind_call, calls)) == [
+        ["decode_random_crop", {"size": 224}],
+        ["decode_central_crop", {"size": 224, "resize": 256}],
+    ]

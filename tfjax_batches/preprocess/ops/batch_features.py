@@ -18,6 +18,7 @@ from tfjax_batches.features.paths import (
     feature_hint,
     find_feature,
     flatten,
+    name_of,
     nest,
     path_text,
 )
@@ -56,12 +57,14 @@ def without_features(batch: Batch, paths: Collection[Path]) -> dict[str, Any]:
 
 def check_free(batch: Batch, new: Path) -> None:
     """Raise if a feature is at, above or below the path of a new one."""
-    for path in flatten(batch):
-        shared = min(len(path), len(new))
-        if path[:shared] == new[:shared]:
+    features = flatten(batch)
+    for path in features:
+        shared = path[: len(new)]
+        if shared == new[: len(shared)]:
+            taken = name_of(shared, features)
             raise FeatureError(
                 f"A new feature needs a free name; {path_text(new)!r} overlaps with "
-                f"{path_text(path)!r}. Put drop({path_text(path)!r}) in front, or choose another."
+                f"{path_text(path)!r}. Put drop({taken!r}) in front, or choose another."
             )
 
 
