@@ -2,6 +2,8 @@
 """ArrayRecord copies of a dataset give what its TFRecord files give, and damage is named."""
 
 import dataclasses
+import gc
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -129,3 +131,21 @@ def test_open_missing_file_is_named_before_any_read(array_folder: str, tmp_path:
     reader = open_reader(open_in(tmp_path / "1.0.0"))
     with pytest.raises(RecordError, match=rf"{files[2]} is not: .*No such file"):
         reader.open()
+
+
+def test_reader_that_is_dropped_closes_its_files_without_the_collector(array_folder: str) -> None:
+    def open_files() -> int:
+        links = (os.path.join("/proc/self/fd", fd) for fd in os.listdir("/proc/self/fd"))
+        return sum(".array_record" in os.readlink(link) for link in links if os.path.islink(link))
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = open_files()
+        reader = ArrayRecordReader(open_in(array_folder))
+        reader.open()
+        assert open_files() == before + 3
+        del reader
+        assert open_files() == before
+    finally:
+        gc.enable()

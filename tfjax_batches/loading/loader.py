@@ -260,8 +260,9 @@ class BatchLoader:
     def _place(self) -> Callable[[HostBatch], FlatBatch]:
         """The function that places a host batch."""
         assemble = Assembler(self.global_specs, self.pipeline.rows)
+        host_paths = tuple(self.host_specs)  # of the loader itself nothing is held
 
         def place(host_batch: HostBatch) -> FlatBatch:
-            return {**assemble(host_batch), **{path: host_batch[path] for path in self.host_specs}}
+            return {**assemble(host_batch), **{path: host_batch[path] for path in host_paths}}
 
         return place

@@ -21,6 +21,7 @@ from tfjax_batches.errors import ConfigError, SplitError
 from tfjax_batches.features.paths import path_text
 from tfjax_batches.pipeline.diagnose import find_failure
 from tfjax_batches.pipeline.groups import plan_group_sizes
+from tfjax_batches.pipeline.weak_call import WeakCall
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.selection import Selection, digest_ids
 from tfjax_batches.preprocess.filter import FilterExamples, TracedFilter, trace_filter
@@ -141,7 +142,7 @@ def _scan(name: str, traced: TracedFilter, split: Split, reader: RecordReader) -
 
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def select(group: tf.Tensor) -> tf.Tensor:
-        records = tf.ensure_shape(tf.numpy_function(read, [group], tf.string), [rows])
+        records = tf.ensure_shape(tf.numpy_function(WeakCall(read), [group], tf.string), [rows])
         return traced(decoder.decode(records))
 
     groups = tf.data.Dataset.range(-(-count // rows)).map(select, tf.data.AUTOTUNE)

@@ -24,6 +24,7 @@ from tfjax_batches.pipeline.groups import GroupSizes, plan_group_sizes
 from tfjax_batches.pipeline.host_batches import HostBatches
 from tfjax_batches.pipeline.planned_reader import PlannedReader, RecordGroup
 from tfjax_batches.pipeline.preview import preview_stages
+from tfjax_batches.pipeline.weak_call import WeakCall, hold_while_alive
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.plan import PADDING, BatchPlan, StepPlan
 from tfjax_batches.preprocess.chain import Chain
@@ -225,7 +226,9 @@ class HostPipeline:
         """Return the groups of `steps` steps each, or the parts of each step, in order."""
         sizes = dataclasses.replace(self.group_sizes, steps=steps)
         per_step = sizes.groups_per_step
-        read_group = self._planned_reader(sizes)
+        reader = self._planned_reader(sizes)
+        # Nothing of Python lives as long as a graph in which a user makes a dataset.
+        read_group = WeakCall(reader) if tf.executing_eagerly() else reader
         apply = self.group.trace(sizes.static_rows)
 
         @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
@@ -241,11 +244,13 @@ class HostPipeline:
         if stopped is not None:
             # An orderly end: TensorFlow would print an error of the reader to stderr.
             groups = groups.take_while(lambda _: tf.logical_not(stopped))
-        return groups.map(
+        groups = groups.map(
             make_group,
             num_parallel_calls=self.options.num_parallel_calls or tf.data.AUTOTUNE,
             deterministic=True,
         )
+        hold_while_alive(groups, reader)
+        return groups
 
     def _options(self) -> tf.data.Options:
         options = tf.data.Options()

@@ -4,6 +4,9 @@
 The files hold their own index and checksums, which that reader always checks.
 """
 
+import functools
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 from array_record.python import array_record_module
@@ -13,7 +16,7 @@ from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.reading.cache_file import file_key
 from tfjax_batches.reading.file_errors import RESTORE, unreadable_file, wrong_records
 from tfjax_batches.reading.open_files import OpenFiles
-from tfjax_batches.reading.split import Split
+from tfjax_batches.reading.split import FileRange, Split
 from tfjax_batches.reading.storage import is_remote
 
 # What the format's documentation advises for random access.
@@ -31,7 +34,7 @@ class ArrayRecordReader:
                 f"{path} is on another. Copy or mount the dataset, or store it as tfrecord."
             )
         self._split = split
-        self._files = OpenFiles(self._open_file)
+        self._files = OpenFiles(functools.partial(_open_file, split.ranges))
 
     def open(self) -> None:
         """Open each file and check that it has its records."""
@@ -75,13 +78,14 @@ class ArrayRecordReader:
             ) from error
         return data
 
-    def _open_file(self, index: int) -> array_record_module.ArrayRecordReader:
-        path, expected = self._split.ranges[index].path, self._split.ranges[index].records_in_file
-        try:
-            open(path, "rb").close()  # the format's reader does not say why it cannot open a file
-            reader = array_record_module.ArrayRecordReader(path, _OPTIONS)
-        except (OSError, RuntimeError) as error:
-            raise unreadable_file(path, error) from error
-        if reader.num_records() != expected:
-            raise wrong_records(path, expected, f"its own index counts {reader.num_records()}")
-        return reader
+
+def _open_file(ranges: Sequence[FileRange], index: int) -> array_record_module.ArrayRecordReader:
+    path, expected = ranges[index].path, ranges[index].records_in_file
+    try:
+        open(path, "rb").close()  # the format's reader does not say why it cannot open a file
+        reader = array_record_module.ArrayRecordReader(path, _OPTIONS)
+    except (OSError, RuntimeError) as error:
+        raise unreadable_file(path, error) from error
+    if reader.num_records() != expected:
+        raise wrong_records(path, expected, f"its own index counts {reader.num_records()}")
+    return reader

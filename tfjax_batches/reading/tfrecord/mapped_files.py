@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bytes of files on this machine, read through memory maps."""
 
+import functools
 import mmap
 from collections.abc import Sequence
 
@@ -18,7 +19,8 @@ class MappedFiles:
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = paths
-        self._maps = OpenFiles(self._map_file)
+        # Not a method: files are closed at once only where nothing refers to itself.
+        self._maps = OpenFiles(functools.partial(_map_file, paths))
         self._bytes_read = 0
 
     def read(self, files: Int64Array, starts: Int64Array, ends: Int64Array) -> list[bytes]:
@@ -54,9 +56,10 @@ class MappedFiles:
             raise unreadable_file(self._paths[file], reason)
         return mapped
 
-    def _map_file(self, file: int) -> mmap.mmap:
-        try:
-            with open(self._paths[file], "rb") as opened:
-                return mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as error:  # ValueError: an empty file cannot be mapped
-            raise unreadable_file(self._paths[file], error) from error
+
+def _map_file(paths: Sequence[str], file: int) -> mmap.mmap:
+    try:
+        with open(paths[file], "rb") as opened:
+            return mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:  # ValueError: an empty file cannot be mapped
+        raise unreadable_file(paths[file], error) from error
