@@ -13,9 +13,7 @@ import tensorflow as tf
 
 from tfjax_batches.pipeline.planned_reader import RecordGroup
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.reading.bad_record import FAILURES as FAILURES
-from tfjax_batches.reading.bad_record import find_bad_record as find_bad_record
-from tfjax_batches.reading.bad_record import reason_of
+from tfjax_batches.reading.bad_record import FAILURES, reason_of
 from tfjax_batches.reading.decode import Decoder
 
 FeatureFunction = Callable[[Any, tf.Tensor], Any]

@@ -35,6 +35,7 @@ from tfjax_batches.reading.cache_file import (
 )
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.formats import RecordReader
+from tfjax_batches.reading.retries import RetryingReader
 from tfjax_batches.reading.split import Split
 
 _FORMAT = "tfjax_batches selection 1"
@@ -136,9 +137,12 @@ def _scan(name: str, traced: TracedFilter, split: Split, reader: RecordReader) -
     count = split.num_examples
     rows = min(count, plan_group_sizes(_GROUP_ROWS, reader.mean_record_bytes()).group_rows)
 
+    retrying = RetryingReader(reader)
+
     def read(group: np.int64) -> Any:
         # The last group repeats the last example, so that one graph serves all groups.
-        return reader.read(np.minimum(int(group) * rows + np.arange(rows), count - 1))
+        examples = np.minimum(int(group) * rows + np.arange(rows), count - 1)
+        return retrying.read(examples, f"group {group} of filter {name!r}")
 
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def select(group: tf.Tensor) -> tf.Tensor:
@@ -175,11 +179,14 @@ def _explain(
     """Return the error of the first example that the filter fails on or that cannot be read."""
     if (bad := find_bad_record(examples, reader, decoder)) is not None:
         return bad
-    no_seeds = np.zeros((1, 0, 2), np.int32)
+    retrying, no_seeds = RetryingReader(reader), np.zeros((1, 0, 2), np.int32)
     failure = find_failure(
         {name: lambda features, seeds: traced(features)},
         decoder,
-        ((reader.read(example), example, no_seeds) for example in examples[:, None]),
+        (
+            (retrying.read(example, f"example {example[0]}"), example, no_seeds)
+            for example in examples[:, None]
+        ),
     )
     if failure is None:
         return None

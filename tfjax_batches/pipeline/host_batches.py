@@ -15,8 +15,9 @@ from tfjax_batches.errors import BatchesError
 from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.paths import Path
 from tfjax_batches.features.ragged import join_parts, split_parts
-from tfjax_batches.pipeline.diagnose import FAILURES
 from tfjax_batches.pipeline.groups import GroupSizes
+from tfjax_batches.pipeline.single_steps import SingleSteps
+from tfjax_batches.reading.bad_record import FAILURES
 
 HostBatch = Mapping[Path, npt.NDArray[np.generic]]
 """Path → array [process_batch, ...] of one step, on the host."""
@@ -25,16 +26,18 @@ HostBatch = Mapping[Path, npt.NDArray[np.generic]]
 class HostBatches(Iterator[HostBatch]):
     """Read-only views of memory that TensorFlow hands over and never writes again.
 
-    One element of the dataset may hold several small steps. After a failure the same number of
-    steps is read one at a time: those before the failed step are delivered, and an error that does
-    not come again ends nothing.
+    One element of the dataset may hold several small steps. After a failure its steps are made one
+    at a time: those before the failed step are delivered, and an error that does not come again
+    ends nothing.
 
     Args:
         make_dataset: `HostPipeline.dataset`.
+        single_steps: Makes one step without the dataset.
         explain: Returns the error that explains why a step failed, or None.
         sizes: How the rows of steps are cut.
         host_specs: Specs of the entries that stay on the host, by path.
         start_step: First step to deliver.
+        stop_step: The step after the last; None: endless.
 
     Attributes:
         step: Index of the next batch.
@@ -43,22 +46,26 @@ class HostBatches(Iterator[HostBatch]):
     def __init__(
         self,
         make_dataset: Callable[..., tf.data.Dataset],
+        single_steps: SingleSteps,
         explain: Callable[[int], BatchesError | None],
         sizes: GroupSizes,
         host_specs: Mapping[Path, FeatureSpec],
         start_step: int,
+        stop_step: int | None,
     ) -> None:
         # TensorFlow has no public way to interrupt `next`, so the pipeline looks at this itself.
         with tf.device("CPU"):
             self._stopped = tf.Variable(False, trainable=False)
         self._make_dataset = make_dataset
+        self._single_steps = single_steps
         self._explain = explain
         self._sizes = sizes
         self._ragged = {path: spec for path, spec in host_specs.items() if not spec.is_fixed}
         self._waiting: deque[HostBatch] = deque()
-        self._retry_end: int | None = None  # up to this step, steps are read one by one
+        self._stop_step = stop_step
+        self._single_end = start_step  # steps before this one are made alone
+        self._elements: Iterator[Mapping[Path, Any]] | None = None  # of the steps from then on
         self.step = start_step
-        self._elements = self._open(sizes.steps)
 
     def __next__(self) -> HostBatch:
         """Return the arrays of the next step.
@@ -66,7 +73,7 @@ class HostBatches(Iterator[HostBatch]):
         Raises:
             RecordError: A record of the step cannot be read or decoded; the error names it.
             TransformError: A transform fails on an example; the error names both.
-            tf.errors.OpError: The step failed for another reason.
+            Exception: The step failed for another reason; a note tells the step.
         """
         if not self._waiting:
             self._waiting.extend(self._cut(self._next_element()))
@@ -78,43 +85,56 @@ class HostBatches(Iterator[HostBatch]):
         self._stopped.assign(True)
 
     def _next_element(self) -> HostBatch:
-        if self._retry_end is not None and self.step >= self._retry_end:
-            self._retry_end = None
-            if self._sizes.steps > 1:
-                self._elements = self._open(self._sizes.steps)
+        """Return the next step, or the next few."""
+        if self.step == self._stop_step:
+            raise StopIteration
+        if self.step < self._single_end:
+            return self._make_alone()
         try:
-            return self._take()
+            return self._join(self._take())
         except FAILURES as error:
-            if self._retry_end is None:
-                logging.warning(
-                    "tfjax_batches: step %d failed (%s); it is made once more.",
-                    self.step,
-                    type(error).__name__,
-                )
-                self._retry_end = self.step + self._sizes.steps
-                self._elements = self._open(1)
-                return self._next_element()
-            if (cause := self._explain(self.step)) is None:
-                error.add_note(f"This is step {self.step} of the loader.")
-                raise
-            raise cause from error
+            self._single_end = self.step + self._sizes.steps
+            element = self._make_alone()
+            logging.warning(
+                "tfjax_batches: step %d failed (%s), and was made when tried again.",
+                self.step,
+                type(error).__name__,
+            )
+            return element
 
-    def _open(self, steps: int) -> Iterator[Mapping[Path, Any]]:
-        """Return an iterator from the present step on, with `steps` steps per element."""
-        dataset = self._make_dataset(self.step, steps=steps, stopped=self._stopped)
-        if self._ragged:
-            dataset = dataset.map(split_parts)
-        return iter(dataset.as_numpy_iterator())
-
-    def _take(self) -> HostBatch:
+    def _make_alone(self) -> HostBatch:
         try:
-            element: Mapping[Path, Any] = next(self._elements)
+            return self._join(self._single_steps.make(self.step))
+        except Exception as error:
+            if (cause := self._explain(self.step)) is not None:
+                raise cause from error
+        # All that it needs was read and made to find the cause: the error has passed.
+        try:
+            return self._join(self._single_steps.make(self.step))
+        except Exception as error:
+            error.add_note(f"This is step {self.step} of the loader.")
+            raise
+
+    def _take(self) -> Mapping[Path, Any]:
+        """Return the next element of the dataset, which is opened at the present step."""
+        try:
+            if self._elements is None:
+                dataset = self._make_dataset(
+                    self.step, steps=self._sizes.steps, stopped=self._stopped
+                )
+                if self._ragged:
+                    dataset = dataset.map(split_parts)
+                self._elements = iter(dataset.as_numpy_iterator())
+            return next(self._elements)
         except BaseException as error:
             # The iteration is over, but the threads of tf.data would read on, and keep the
             # interpreter from its end, while anything holds it: the frames of a traceback do.
-            self._elements = iter(())
+            self._elements = None
             traceback.clear_frames(error.__traceback__)
             raise
+
+    def _join(self, element: Mapping[Path, Any]) -> HostBatch:
+        """Return an element with one array for each ragged feature."""
         joined = {path: join_parts(element[path], spec) for path, spec in self._ragged.items()}
         return {**element, **joined}
 

@@ -18,16 +18,18 @@ from tfjax_batches.errors import BatchesError, ConfigError, RecordError, Transfo
 from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.paths import Path
 from tfjax_batches.features.rows import GroupFeatures
-from tfjax_batches.pipeline.diagnose import FAILURES, find_bad_record, find_failure
+from tfjax_batches.pipeline.diagnose import find_failure
 from tfjax_batches.pipeline.group_function import GroupFunction
 from tfjax_batches.pipeline.groups import GroupSizes, plan_group_sizes
 from tfjax_batches.pipeline.host_batches import HostBatches
 from tfjax_batches.pipeline.planned_reader import PlannedReader, RecordGroup
 from tfjax_batches.pipeline.preview import preview_stages
+from tfjax_batches.pipeline.single_steps import SingleSteps
 from tfjax_batches.pipeline.weak_call import WeakCall, hold_while_alive
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.plan import PADDING, BatchPlan, StepPlan
 from tfjax_batches.preprocess.chain import Chain
+from tfjax_batches.reading.bad_record import FAILURES, find_bad_record
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.formats import RecordReader
 from tfjax_batches.text.numbers import is_integer
@@ -125,11 +127,8 @@ class HostPipeline:
             IndexError: There is no such step.
             RecordError: A file is missing, or does not hold its records.
         """
+        self._check_start(start_step)
         stop_step = self.plan.num_steps
-        if start_step < 0 or (stop_step is not None and start_step > stop_step):
-            raise IndexError(
-                f"start_step lies in 0 <= start_step <= {stop_step}; got {start_step}."
-            )
         if stop_step is None:
             stop_step = start_step + steps * _ENDLESS
         edge = stop_step - (stop_step - start_step) % steps
@@ -152,8 +151,17 @@ class HostPipeline:
             IndexError: As for `dataset`.
             RecordError: As for `dataset`.
         """
+        self._check_start(start_step)
+        sizes = dataclasses.replace(self.group_sizes, steps=1)
+        alone = SingleSteps(read=self._planned_reader(sizes), group=self.group, sizes=sizes)
         return HostBatches(
-            self.dataset, self.explain, self.group_sizes, self.host_specs, start_step
+            self.dataset,
+            alone,
+            self.explain,
+            self.group_sizes,
+            self.host_specs,
+            start_step,
+            self.plan.num_steps,
         )
 
     def explain(self, step: int) -> BatchesError | None:
@@ -177,7 +185,7 @@ class HostPipeline:
         count = -(-n // self.chain.row_multiple) * self.chain.row_multiple
         step_plan = self.plan.plan_rows(0, np.arange(count))
         try:
-            group = self._planned_reader().read(step_plan.examples, step_plan.epochs)
+            group = self._planned_reader().read(step_plan.examples, step_plan.epochs, "the preview")
             stages = preview_stages(self.decoder, self.chain, group)
         except FAILURES as error:
             if (cause := self._explain(step_plan, 0)) is None:
@@ -187,6 +195,13 @@ class HostPipeline:
             stage: {path: values[:n] for path, values in features.items()}
             for stage, features in stages.items()
         }
+
+    def _check_start(self, start_step: int) -> None:
+        stop_step = self.plan.num_steps
+        if start_step < 0 or (stop_step is not None and start_step > stop_step):
+            raise IndexError(
+                f"start_step lies in 0 <= start_step <= {stop_step}; got {start_step}."
+            )
 
     def _explain(self, step_plan: StepPlan, step: int) -> BatchesError | None:
         where = f"(Step {step} on process {self.process_index}.)"
@@ -214,7 +229,9 @@ class HostPipeline:
         for start in range(0, len(step_plan.rows), multiple):
             rows = slice(start, start + multiple)
             if step_plan.mask[rows].any():
-                yield reader.read(step_plan.examples[rows], step_plan.epochs[rows])
+                yield reader.read(
+                    step_plan.examples[rows], step_plan.epochs[rows], "the search for an error"
+                )
 
     def _planned_reader(self, sizes: GroupSizes | None = None) -> PlannedReader:
         sizes = sizes or self.group_sizes

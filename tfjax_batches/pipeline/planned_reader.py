@@ -12,6 +12,7 @@ from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.plan import PADDING, BatchPlan, StepPlan
 from tfjax_batches.planning.seeds import Int32Array, derive_seeds
 from tfjax_batches.reading.formats import RecordReader
+from tfjax_batches.reading.retries import RetryingReader
 
 RecordGroup = tuple[npt.NDArray[np.object_], Int64Array, Int32Array]
 """Stored bytes object[n]; example indices int64[n], -1 on padding; seeds int32[n, places, 2]."""
@@ -44,7 +45,7 @@ class PlannedReader:
         self._plan = plan
         self._seed_places = seed_places
         self._plans = _StepPlans(plan, rows)
-        self._reader = reader
+        self._reader = RetryingReader(reader)
         self._sizes = sizes
 
     def __call__(self, step: np.int64, part: np.int64) -> RecordGroup:
@@ -54,28 +55,31 @@ class PlannedReader:
         plans = [self._plans[int(step) + later] for later in range(self._sizes.steps)]
         examples = np.concatenate([plan.examples[rows] for plan in plans])
         epochs = np.concatenate([plan.epochs[rows] for plan in plans])
-        return self.read(examples, epochs)
+        return self.read(examples, epochs, f"step {step}")
 
-    def read(self, examples: Int64Array, epochs: Int64Array) -> RecordGroup:
-        """Return the group of some examples (-1: padding) in some epochs, both int64[n]."""
+    def read(self, examples: Int64Array, epochs: Int64Array, purpose: str) -> RecordGroup:
+        """Return the group of some examples (-1: padding) in some epochs, both int64[n].
+
+        The purpose is named in the log where reading fails at first.
+        """
         if self._seed_places:
             seeds = derive_seeds(self._plan.seed, epochs, examples, self._seed_places)
         else:
             seeds = np.zeros((len(examples), 0, 2), np.int32)
         mask = examples != PADDING
         if mask.all():
-            return self._reader.read(examples), examples, seeds
+            return self._reader.read(examples, purpose), examples, seeds
         # A padding row is parsed like any other, from a record that exists in any case, and is
         # zeroed afterwards. (Not by np.full, which drops zeros from the end of bytes.)
         records = np.empty(len(examples), object)
-        records[mask] = self._reader.read(examples[mask])
+        records[mask] = self._reader.read(examples[mask], purpose)
         records[~mask] = self._padding_record
         return records, examples, seeds
 
     @functools.cached_property
     def _padding_record(self) -> bytes:
         first = self._plan.examples_at(np.zeros(1, np.int64))
-        record: bytes = self._reader.read(first)[0]
+        record: bytes = self._reader.read(first, "padding")[0]
         return record
 
 

@@ -13,6 +13,7 @@ from tfjax_batches.errors import RecordError
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.formats import RecordReader
+from tfjax_batches.reading.retries import RetryingReader
 
 # TensorFlow quotes the bytes of a bad record in its message, and may fail to make text of them.
 FAILURES = (tf.errors.OpError, UnicodeDecodeError)
@@ -34,9 +35,10 @@ def find_bad_record(
     decode = tf.function(
         decoder.decode, input_signature=[tf.TensorSpec([1], tf.string)], autograph=False
     )
+    retrying = RetryingReader(reader)
     for example in examples:
         try:
-            record = tf.constant(list(reader.read(example[None])))
+            record = tf.constant(list(retrying.read(example[None], f"example {example}")))
         except RecordError as error:
             return error
         try:
