@@ -105,6 +105,38 @@ def test_long_values_that_differ_anywhere_are_told_apart() -> None:
         read_state(state, PLAN, fingerprint_of(PLAN, features=[*names[:-1], "other"]))
 
 
+def ops_of(dtype: str) -> list[Any]:
+    """Return the ops of a usual config for ImageNet, as fingerprints hold them."""
+    normalize = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "scale": 255}
+    crop = {"size": 224, "area": [0.08, 1.0], "method": "bicubic"}
+    others = [["flip_lr", {}], ["normalize", normalize], ["cast", {"dtype": dtype}]]
+    return [["decode_random_crop", crop], *others]
+
+
+def test_long_ops_that_differ_are_shown_whole() -> None:
+    with pytest.raises(StateError) as caught:
+        read_state(
+            state_at(8, PLAN, ops=ops_of("float32")), PLAN, fingerprint_of(PLAN, ops=ops_of("int8"))
+        )
+    assert '"dtype": "float32"' in str(caught.value)
+    assert '"dtype": "int8"' in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_value_kept_as_a_digest_is_compared_with_the_whole_value(dtype: str) -> None:
+    state = state_at(8, PLAN, ops=ops_of("float32"))
+    # As states held values of over 200 characters before.
+    state["fingerprint"]["ops"] = (
+        '[["decode_random_crop", {"size": 224, "area": [0.08, 1.0], "meth… '
+        "(222 characters, sha256 cb68b008fddc7f6e)"
+    )
+    if dtype == "float32":
+        assert read_state(state, PLAN, fingerprint_of(PLAN, ops=ops_of(dtype))) == (PLAN, 1)
+    else:
+        with pytest.raises(StateError, match="ops: saved"):
+            read_state(state, PLAN, fingerprint_of(PLAN, ops=ops_of(dtype)))
+
+
 @pytest.mark.parametrize(
     ("change", "fields", "texts"),
     [

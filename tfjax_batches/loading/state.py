@@ -25,8 +25,9 @@ STATE_VERSION = 2
 Fingerprint = Mapping[str, Any]
 """Field → JSON value, of all that the rows of a run depend on."""
 
-# Longer values (hundreds of features, say) are kept as a digest, to hold a state under 2 KB.
-_VALUE_CHARACTERS = 200
+# Where a fingerprint is longer (hundreds of features, say), its longest values are kept as digests:
+# a state is under 2 KB.
+_FINGERPRINT_CHARACTERS = 1800
 
 # How to go on, for a field that differs. Others: set the field back.
 _FIXES = {
@@ -63,7 +64,7 @@ def make_fingerprint(plan: BatchPlan, fields: Mapping[str, Any]) -> Fingerprint:
     if not plan.remainder.allows_new_batch_size:
         # There the batch size sets where epochs begin.
         known["global_batch_size"] = plan.global_batch_size
-    return {n: _shorten(value) for n, value in known.items() if value not in (None, [], {})}
+    return _shorten({n: value for n, value in known.items() if value not in (None, [], {})})
 
 
 def make_state(position: int, fingerprint: Fingerprint, global_batch_size: int) -> dict[str, Any]:
@@ -134,7 +135,7 @@ def _check_same_rows(saved: Fingerprint, present: Fingerprint, release: str) -> 
         f"  {name}: saved {was.get(name, 'nothing')}, now {now.get(name, 'nothing')}; "
         f"{_FIXES.get(name, f'set {name} back')}"
         for name in {**was, **now}
-        if was.get(name) != now.get(name)
+        if not _is_same(was.get(name), now.get(name))
     ]
     if differences:
         raise StateError(
@@ -186,9 +187,23 @@ def _read_fields(state: Any) -> tuple[int, dict[str, Any]]:
     return position, fingerprint
 
 
-def _shorten(value: Any) -> Any:
-    text = json.dumps(value)
-    if len(text) <= _VALUE_CHARACTERS:
-        return value
+def _shorten(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields with as few digests as keep them under `_FINGERPRINT_CHARACTERS`."""
+    texts = {name: json.dumps(value) for name, value in fields.items()}
+    for name in sorted(texts, key=lambda name: len(texts[name]), reverse=True):
+        if len(json.dumps(fields)) <= _FINGERPRINT_CHARACTERS:
+            break
+        fields = {**fields, name: _digest(texts[name])}
+    return fields
+
+
+def _is_same(was: str | None, now: str | None) -> bool:
+    """Return whether two values, as JSON, are equal; either may be kept as a digest."""
+    if was is None or now is None:
+        return was is now
+    return was == now or was == json.dumps(_digest(now)) or json.dumps(_digest(was)) == now
+
+
+def _digest(text: str) -> str:
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return f"{text[:64]}… ({len(text)} characters, sha256 {digest})"
