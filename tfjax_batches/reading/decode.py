@@ -24,7 +24,11 @@ from tfjax_batches.features.paths import (
     path_text,
 )
 from tfjax_batches.features.ragged import length_path, pad_rows, padded_specs
-from tfjax_batches.reading.feature_decoder import FeatureDecoder, features_by_path
+from tfjax_batches.reading.feature_decoder import (
+    FeatureDecoder,
+    features_by_path,
+    is_parsable,
+)
 
 
 class Decoder:
@@ -61,6 +65,7 @@ class Decoder:
             chosen = choose_paths(known, names, f"features must name features of {dataset}")
         self.parsed = tuple(chosen)
         parsed = {path: known[path] for path in chosen}
+        _check_parsable(parsed, known, dataset)
         left_encoded = {_find_encoded(name, parsed, dataset) for name in encoded}
         self._decoders = {
             path: FeatureDecoder(path, feature, encoded=path in left_encoded)
@@ -108,6 +113,20 @@ class Decoder:
                 return decoder.decode(tf.io.parse_example(records, decoder.parse_specs))
 
             yield path_text(path), decoder.spec, decode
+
+
+def _check_parsable(
+    features: Mapping[Path, tfds.features.FeatureConnector], known: Iterable[Path], dataset: str
+) -> None:
+    """Raise one error for all features whose sizes cannot be told from their records."""
+    refused = [name_of(path, known) for path in features if not is_parsable(features[path])]
+    if refused:
+        good = tuple(name_of(p, known) for p in features if name_of(p, known) not in refused)
+        raise FeatureError(
+            "TFDS parses a feature with one unknown size, or with an encoding; "
+            f"{', '.join(map(repr, refused))} of {dataset} have more unknown sizes. Leave them "
+            f"out: features={good!r}; or prepare the dataset with encoding='zlib'."
+        )
 
 
 def _find_encoded(

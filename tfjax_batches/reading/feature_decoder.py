@@ -42,17 +42,10 @@ class FeatureDecoder:
         parts = stored if isinstance(stored, dict) else {"": stored}
         self._stored = {f"{name}/{part}" if part else name: info for part, info in parts.items()}
         info = next(iter(self._stored.values())) if encoded else feature.get_tensor_info()
-        dtype, shape, rank = np.dtype(info.np_dtype), tuple(info.shape), info.sequence_rank
-        if rank > 1:
-            # Nested sequences are ragged: only the dims within the sequences have fixed sizes.
-            shape = (None,) * rank + shape[rank:]
-        self.spec = FeatureSpec(
-            shape=shape,
-            dtype=np.dtype(object) if dtype.kind in "OSU" else dtype,
-            nested_sequences=max(0, rank - 1),
-        )
-        specs = tfds.features.FeaturesDict({name: feature}).tf_example_spec
-        self.parse_specs = {key: _group_spec(key, spec) for key, spec in specs.items()}
+        self.spec = _decoded_spec(info)
+        self.parse_specs: dict[str, Any] = {}
+        for key, stored_info in self._stored.items():
+            self.parse_specs |= _parse_specs(key, stored_info)
         self.maps_each_example = not (encoded or _is_stored_decoded(feature))
 
     def decode(self, parsed: Mapping[str, Any]) -> tf.Tensor | tf.RaggedTensor:
@@ -70,6 +63,8 @@ class FeatureDecoder:
         else:
             value = {key.rsplit("/", 1)[1]: part for key, part in restored.items()}
         decoded = self._feature.decode_example(value)
+        if isinstance(decoded, tf.RaggedTensor) and not self.spec.nested_sequences:
+            decoded = _to_dense(decoded, self.spec.shape)
         return to_row(decoded, self.spec)
 
 
@@ -103,6 +98,19 @@ def element_feature(feature: tfds.features.FeatureConnector) -> tfds.features.Fe
     return feature
 
 
+def is_parsable(feature: tfds.features.FeatureConnector) -> bool:
+    """Return whether a record tells the sizes of a value: no more than one is unknown.
+
+    Lengths of nested sequences are stored.
+    """
+    return all(
+        (info.sequence_rank > 1 or None in info.shape[: info.sequence_rank])
+        + info.shape[info.sequence_rank :].count(None)
+        <= 1
+        for info in tf.nest.flatten(feature.get_serialized_info())
+    )
+
+
 def _is_stored_decoded(feature: tfds.features.FeatureConnector) -> bool:
     """Return whether decoding changes only the dtype, so that a group needs no loop."""
     stored = feature.get_serialized_info()
@@ -115,11 +123,55 @@ def _is_stored_decoded(feature: tfds.features.FeatureConnector) -> bool:
     return decodes_nothing and same
 
 
-def _group_spec(key: str, spec: Any) -> Any:
-    """Return the parser's spec for a group. TFDS's own pads short sequences with zeros."""
-    if isinstance(spec, tf.io.FixedLenSequenceFeature):
-        return tf.io.RaggedFeature(spec.dtype, value_key=key, row_splits_dtype=tf.int64)
-    return spec
+def _decoded_spec(info: tfds.features.TensorInfo) -> FeatureSpec:
+    """Return the spec of a feature's values."""
+    dtype, shape, rank = np.dtype(info.np_dtype), tuple(info.shape), info.sequence_rank
+    is_ragged = None in shape[1:rank]
+    if is_ragged:
+        # Only the dims within the sequences have fixed sizes.
+        shape = (None,) * rank + shape[rank:]
+    return FeatureSpec(
+        shape=shape,
+        dtype=np.dtype(object) if dtype.kind in "OSU" else dtype,
+        nested_sequences=rank - 1 if is_ragged else 0,
+    )
+
+
+def _parse_specs(key: str, info: tfds.features.TensorInfo) -> dict[str, Any]:
+    """Return the parser's specs, by key in a record, for a group of one part of a feature.
+
+    TFDS's own pad short sequences with zeros, and do not find nested ones of fixed lengths.
+    """
+    if info.sequence_rank > 1:
+        values = _variable_spec(f"{key}/ragged_flat_values", _stored_dtype(info))
+        keys = [f"{key}/ragged_row_lengths_{level}" for level in range(info.sequence_rank - 1)]
+        lengths = [_variable_spec(length_key, tf.int64) for length_key in keys]
+        return {spec.value_key: spec for spec in (values, *lengths)}
+    if None in info.shape:
+        return {key: _variable_spec(key, _stored_dtype(info))}
+    dtype, default = _stored_dtype(info), info.default_value
+    if dtype == tf.string and np.asarray(default).dtype.kind not in "SU":
+        default = None  # TFDS gives a number where its bytes are stored, which no parser takes
+    return {key: tf.io.FixedLenFeature(info.shape, dtype, default)}
+
+
+def _variable_spec(key: str, dtype: tf.DType) -> tf.io.RaggedFeature:
+    return tf.io.RaggedFeature(dtype, value_key=key, row_splits_dtype=tf.int64)
+
+
+def _stored_dtype(info: tfds.features.TensorInfo) -> tf.DType:
+    """Return which of the three dtypes of a tf.train.Example holds a part of a feature."""
+    if info.tf_dtype.is_floating:
+        return tf.float32
+    return tf.string if info.tf_dtype == tf.string else tf.int64
+
+
+def _to_dense(value: tf.RaggedTensor, shape: tuple[int | None, ...]) -> tf.Tensor:
+    """Return nested sequences as a tensor; only the length of the outermost may be unknown."""
+    flat = value.flat_values
+    lengths = shape[1 : value.ragged_rank + 1]
+    sizes = tf.concat([[value.nrows()], lengths, tf.shape(flat, tf.int64)[1:]], axis=0)
+    return tf.ensure_shape(tf.reshape(flat, sizes), shape)
 
 
 def _restore_group(
