@@ -37,9 +37,6 @@ import tfjax_batches as tjb
 MOST_CONFIGS = 3
 """Of a builder with more configs, the first and the last are read."""
 
-BUILDERS_PER_PROCESS = 80
-"""Then a new process starts: TensorFlow and JAX hold on to the memory of each dataset."""
-
 ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
     # Builders that open an address fail at once.
@@ -103,7 +100,7 @@ def check_config(name: str) -> Result:
 def check_features(features: tfds.features.FeaturesDict, folder: str) -> tuple[Outcome, str]:
     """Return whether examples of some features, written to a folder, are read equal; and why not.
 
-    What TFDS writes and cannot read, the loader may refuse; it may not fail either.
+    What TFDS writes and cannot read, the loader may refuse, but with an error of its own.
     """
     try:
         builder = write_examples(features, folder)
@@ -117,7 +114,7 @@ def check_features(features: tfds.features.FeaturesDict, folder: str) -> tuple[O
     for pad in (False, True):
         try:
             found, fields = read_as_advised(builder, pad=pad)
-        except tjb.FeatureError as error:
+        except tjb.BatchesError as error:
             if expected is not None:
                 return Outcome.REFUSED, _describe(error)
             continue
@@ -134,28 +131,24 @@ def _describe(error: Exception) -> str:
 
 def run(names: list[str], jobs: int) -> Iterator[list[Result]]:
     """Yield the results of each builder, from several processes."""
-    with concurrent.futures.ProcessPoolExecutor(
-        jobs,
-        multiprocessing.get_context("spawn"),  # TensorFlow's threads do not survive a fork
-        max_tasks_per_child=BUILDERS_PER_PROCESS,
-    ) as pool:
+    # TensorFlow's threads do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(jobs, context) as pool:
         yield from pool.map(check_builder, names)
 
 
 def print_summary(results: dict[str, list[Result]], seconds: float) -> None:
     """Print how many builders and configs had which outcome."""
     counts = Counter(result.outcome for configs in results.values() for result in configs)
-    constructed = {
+    unknown = [
         name
         for name, configs in results.items()
-        if any(result.outcome is not Outcome.NOT_CONSTRUCTED for result in configs)
-    }
-    print(
-        f"{len(results)} builders, {len(constructed)} constructed offline; "
-        f"{counts.total()} configs in {seconds:.0f} s:"
-    )
+        if all(result.outcome is Outcome.NOT_CONSTRUCTED for result in configs)
+    ]
+    print(f"{len(results)} builders, {counts.total()} configs, {seconds:.0f} s")
+    print(f"{len(results) - len(unknown)} builders constructed offline; not {', '.join(unknown)}")
     for outcome in Outcome:
-        print(f"  {outcome.value}: {counts[outcome]}")
+        print(f"{outcome.value}: {counts[outcome]} configs")
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -178,7 +171,7 @@ def main() -> None:
     for name, configs in zip(names, run(names, options.jobs), strict=True):
         results[name] = configs
         for result in configs:
-            if result.outcome is not Outcome.EQUAL:
+            if result.outcome not in (Outcome.EQUAL, Outcome.NOT_CONSTRUCTED):
                 print(result, flush=True)
     print_summary(results, time.monotonic() - start)
     bad = {Outcome.REFUSED, Outcome.FAILED}

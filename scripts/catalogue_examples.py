@@ -94,16 +94,18 @@ def read_as_advised(
     Raises:
         tjb.BatchesError: There is no new advice.
     """
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = {"keep_on_host": (), "pad_to": {}}
     while True:
         try:
             return read_with_loader(builder, **fields), fields
         except tjb.FeatureError as error:
             advice = find_advice(str(error))
-            name = "pad_to" if pad and "pad_to" in advice else "keep_on_host"
-            if name not in advice or advice[name] == fields.get(name):
+            if pad and "pad_to" in advice and not fields["pad_to"]:
+                fields["pad_to"] = advice["pad_to"]
+            elif new := set(advice.get("keep_on_host", ())) - set(fields["keep_on_host"]):
+                fields["keep_on_host"] += tuple(new)
+            else:
                 raise
-            fields[name] = advice[name]
 
 
 def find_advice(message: str) -> dict[str, Any]:
@@ -132,7 +134,7 @@ def find_differences(found: Any, expected: Any, path: str = "") -> list[str]:
     elif isinstance(expected, list):
         if len(found) != len(expected):
             return [f"{path}: {len(found)} elements, not {len(expected)}"]
-        parts = [(*pair, f"{path}[]") for pair in zip(found, expected, strict=True)]
+        parts = [(_row(found, row), value, f"{path}[]") for row, value in enumerate(expected)]
     else:
         return _find_difference(found, expected, path)
     return [difference for part in parts for difference in find_differences(*part)]
@@ -144,9 +146,11 @@ def _find_difference(found: Any, expected: Any, path: str) -> list[str]:
         expected = expected.astype(jax.dtypes.canonicalize_dtype(expected.dtype), copy=False)
     found = _as_array(found)
     forms = [f"{array.dtype}{list(array.shape)}" for array in (found, expected)]
-    if forms[0] != forms[1]:
+    # The sizes of the elements of an empty sequence are lost.
+    is_empty = found.shape[:1] == expected.shape[:1] == (0,) and found.ndim == expected.ndim
+    if found.dtype != expected.dtype or (found.shape != expected.shape and not is_empty):
         return [f"{path}: {forms[0]}, not {forms[1]}"]
-    if not np.array_equal(found, expected, equal_nan=expected.dtype.kind == "f"):
+    if not is_empty and not np.array_equal(found, expected, equal_nan=expected.dtype.kind == "f"):
         return [f"{path}: other values of {forms[0]}"]
     return []
 
@@ -187,22 +191,23 @@ def _row(value: Any, row: int) -> Any:
 
 
 def _as_example(value: Any) -> Any:
-    """Return an example of TFDS with arrays, a nested dataset as features of stacked elements."""
+    """Return an example of TFDS with arrays, a nested dataset as one feature for each name."""
     if isinstance(value, Mapping):
         return {name: _as_example(part) for name, part in value.items()}
     if isinstance(value, tf.RaggedTensor):
         return [_as_example(row) for row in value]
     if isinstance(value, tf.data.Dataset):
-        return _stack(value.element_spec, [_as_example(element) for element in value])
+        return _join(value.element_spec, [_as_example(element) for element in value])
     return value.numpy()
 
 
-def _stack(spec: Any, elements: list[Any]) -> Any:
-    """Return elements of a nested dataset as one value, a list where they differ in shape."""
+def _join(spec: Any, elements: list[Any]) -> Any:
+    """Return the elements of a nested dataset as lists by name."""
+    if isinstance(spec, tf.data.DatasetSpec):
+        spec = spec.element_spec
     if isinstance(spec, Mapping):
-        return {name: _stack(spec[name], [each[name] for each in elements]) for name in spec}
-    is_dense = isinstance(spec, tf.TensorSpec) and spec.shape.is_fully_defined()
-    return np.array(elements, spec.dtype.as_numpy_dtype) if elements and is_dense else elements
+        return {name: _join(spec[name], [each[name] for each in elements]) for name in spec}
+    return elements
 
 
 def _as_array(value: Any) -> np.ndarray[Any, Any]:

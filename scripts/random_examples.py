@@ -13,7 +13,7 @@ import tensorflow_datasets as tfds
 f = tfds.features
 
 LARGEST = 2**31 - 1
-"""No integer is larger: devices hold integers of 64 bits as 32."""
+"""No integer is larger, and numbers of 64 bits are values of 32, as which devices hold them."""
 
 WORDS = ("a", "naïve", "图像", "two words", "x/y", "it's", "")
 
@@ -107,7 +107,7 @@ class _RandomExample:
         if dtype.kind in "iu":
             low, high = max(np.iinfo(dtype).min, -LARGEST), min(np.iinfo(dtype).max, LARGEST)
             return np.asarray(self._random.integers(low, high, shape, endpoint=True), dtype)
-        return np.asarray(self._random.normal(size=shape)).astype(dtype)
+        return np.asarray(self._random.normal(size=shape), np.float32).astype(dtype)
 
 
 def _wave_file(samples: np.ndarray[Any, Any]) -> io.BytesIO:
