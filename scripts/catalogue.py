@@ -100,7 +100,8 @@ def check_config(name: str) -> Result:
 def check_features(features: tfds.features.FeaturesDict, folder: str) -> tuple[Outcome, str]:
     """Return whether examples of some features, written to a folder, are read equal; and why not.
 
-    What TFDS writes and cannot read, the loader may refuse, but with an error of its own.
+    What TFDS writes and cannot read, the loader may refuse: with an error of its own, or with that
+    of TFDS about a package that is not installed.
     """
     try:
         builder = write_examples(features, folder)
@@ -114,7 +115,7 @@ def check_features(features: tfds.features.FeaturesDict, folder: str) -> tuple[O
     for pad in (False, True):
         try:
             found, fields = read_as_advised(builder, pad=pad)
-        except tjb.BatchesError as error:
+        except (tjb.BatchesError, ImportError) as error:
             if expected is not None:
                 return Outcome.REFUSED, _describe(error)
             continue

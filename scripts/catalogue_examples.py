@@ -22,7 +22,7 @@ NUM_EXAMPLES = 3
 BATCH_SIZE = 2  # the last batch has a row of padding
 
 
-class Written(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+class Written(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type: ignore[misc, call-arg]
     """Random examples of given features."""
 
     VERSION = tfds.core.Version("1.0.0")

@@ -78,7 +78,7 @@ class _RandomExample:
     def _shape(self, feature: Any) -> tuple[int, ...]:
         for dim, size in enumerate(feature.shape):
             drawn = self._random.integers(1, 5) if size is None else size
-            self._sizes.setdefault((id(feature), dim), drawn)
+            self._sizes.setdefault((id(feature), dim), int(drawn))
         return tuple(self._sizes[id(feature), dim] for dim in range(len(feature.shape)))
 
     def _image(self, feature: Any) -> Any:
