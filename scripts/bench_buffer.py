@@ -23,18 +23,19 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from tfjax_batches.pipeline.host_batches import HostBatch
 from tfjax_batches.placing.assemble import Assembler
 from tfjax_batches.placing.prefetcher import Prefetcher
 
 ROWS = 256
-FEATURES = {"image": (8, 8, 1), "vector": (16,), "label": (), "_id": ()}
+FEATURES = {("image",): (8, 8, 1), ("vector",): (16,), ("label",): (), ("_id",): ()}
 READ_SECONDS = CONSUME_SECONDS = 0.05
 
 
-def make_assembler() -> tuple[Assembler, dict[str, np.ndarray]]:
+def make_assembler() -> tuple[Assembler, HostBatch]:
     """Return an assembler of four features on eight devices, and a host batch for it."""
     sharding = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), PartitionSpec("data"))
-    batch = {path: np.zeros((ROWS, *shape), np.float32) for path, shape in FEATURES.items()}
+    batch: HostBatch = {p: np.zeros((ROWS, *s), np.float32) for p, s in FEATURES.items()}
     for values in batch.values():
         values.flags.writeable = False
     specs = {

@@ -24,7 +24,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 import tfjax_batches as tjb
 from tfjax_batches.placing.assemble import Assembler
 
-HostBatch = dict[str, np.ndarray]
+HostBatch = dict[tuple[str, ...], np.ndarray]
 
 
 def image_batch(misaligned: bool) -> HostBatch:
@@ -33,37 +33,37 @@ def image_batch(misaligned: bool) -> HostBatch:
     size = int(np.prod(shape))
     buffer = np.ones(size + 128, np.uint8)
     start = -buffer.ctypes.data % 64 + (1 if misaligned else 0)
-    return {"image": buffer[start : start + size].reshape(shape)}
+    return {("image",): buffer[start : start + size].reshape(shape)}
 
 
 def small_batch() -> HostBatch:
-    return {f"feature_{i}": np.ones((256, 4), np.float32) for i in range(8)}
+    return {(f"feature_{i}",): np.ones((256, 4), np.float32) for i in range(8)}
 
 
 def ways_to_place(batch: HostBatch, sharding: NamedSharding) -> dict[str, Callable[[], Any]]:
     """Return the ways to make global arrays from a host batch, and a bare copy to compare with."""
     specs = {
-        name: jax.ShapeDtypeStruct(values.shape, values.dtype, sharding=sharding)
-        for name, values in batch.items()
+        path: jax.ShapeDtypeStruct(values.shape, values.dtype, sharding=sharding)
+        for path, values in batch.items()
     }
     assemble = Assembler(specs, np.arange(256))
     slices = {
-        name: list(sharding.addressable_devices_indices_map(values.shape).values())
-        for name, values in batch.items()
+        path: list(sharding.addressable_devices_indices_map(values.shape).values())
+        for path, values in batch.items()
     }
     return {
         "tfjax_batches": lambda: assemble(batch),
         "bare NumPy copy": lambda: [
-            values[index].copy() for name, values in batch.items() for index in slices[name]
+            values[index].copy() for path, values in batch.items() for index in slices[path]
         ],
         "device_put(x, sharding)": lambda: jax.device_put(batch, sharding),
         "make_array_from_process_local_data": lambda: {
-            name: jax.make_array_from_process_local_data(sharding, values)
-            for name, values in batch.items()
+            path: jax.make_array_from_process_local_data(sharding, values)
+            for path, values in batch.items()
         },
         "make_array_from_callback": lambda: {
-            name: jax.make_array_from_callback(values.shape, sharding, values.__getitem__)
-            for name, values in batch.items()
+            path: jax.make_array_from_callback(values.shape, sharding, values.__getitem__)
+            for path, values in batch.items()
         },
     }
 

@@ -131,6 +131,59 @@ def make_things(data_dir: str | Path, num_examples: int = 11) -> str:
     return os.fspath(builder.data_path)
 
 
+class Slashes(tfds.core.GeneratorBasedBuilder):
+    """COCO's names, one with a slash but nothing above it, and one that starts with a slash."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        f = tfds.features
+        label = f.ClassLabel(names=list(LABELS))
+        return tfds.core.DatasetInfo(
+            builder=self,
+            features=f.FeaturesDict(
+                {
+                    "image": f.Image(shape=(4, 5, 3)),
+                    "image/filename": f.Text(),
+                    "image/id": np.int64,
+                    "objects": f.Sequence({"bbox": f.BBoxFeature(), "label": label}),
+                    "observation/image": f.Image(shape=(2, 3, 3)),
+                    "/a": np.float32,
+                    "scene/label": label,
+                }
+            ),
+            disable_shuffling=True,
+        )
+
+    def _split_generators(self, dl_manager: Any) -> dict[str, Any]:
+        return {"train": self._generate_examples()}
+
+    def _generate_examples(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for index in range(8):
+            yield index, slash_example(index)
+
+
+def slash_example(number: int) -> dict[str, Any]:
+    """Return the example of a number, as it is given to TFDS."""
+    box = tfds.features.BBox(0.0, number / 8, 0.5, 1.0)
+    return {
+        "image": np.full((4, 5, 3), number, np.uint8),
+        "image/filename": f"{number}.png",
+        "image/id": number + 100,
+        "objects": [{"bbox": box, "label": label} for label in range(number % 3)],
+        "observation/image": (np.arange(18) + number).astype(np.uint8).reshape(2, 3, 3),
+        "/a": number / 2,
+        "scene/label": number % 3,
+    }
+
+
+def make_slashes(data_dir: str | Path) -> str:
+    """Prepare `Slashes` with 8 examples in `data_dir` and return its versioned folder."""
+    builder = Slashes(data_dir=os.fspath(data_dir))
+    builder.download_and_prepare()
+    return os.fspath(builder.data_path)
+
+
 def with_reader(loader: tjb.BatchLoader, reader: Any) -> tjb.BatchLoader:
     """Return the loader that reads through another reader."""
     pipeline = dataclasses.replace(loader.pipeline, reader=reader)

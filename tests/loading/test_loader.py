@@ -290,7 +290,7 @@ def test_find_label_names_of_every_kind_of_label() -> None:
             "nested": {"label": f.ClassLabel(names=["c"]), "x": np.int64},
         }
     )
-    paths = ["counted", "nested/label", "nested/x", "several", "unknown"]
+    paths = [("counted",), ("nested", "label"), ("nested", "x"), ("several",), ("unknown",)]
     assert find_label_names(features, paths) == {
         "counted": ("0", "1"),
         "nested/label": ("c",),

@@ -79,7 +79,7 @@ def test_ops_decode_stored_images_and_texts_themselves(things_folder: str) -> No
 @pytest.mark.parametrize(
     ("ops", "texts"),
     [
-        ("flip_lr", ["1. flip_lr fails", "none at 'image'", "key"]),
+        ("flip_lr", ["1. flip_lr fails", "'image' is not", "key"]),
         ("keep('label')|one_hot(3)|one_hot(3)", ["3. one_hot(3)", "float32"]),
         ("flip", ["there is no 'flip'", "Did you mean 'flip_lr'?"]),
     ],

@@ -64,7 +64,7 @@ def opened(pipeline: HostPipeline, monkeypatch: pytest.MonkeyPatch) -> list[int]
 
 
 def numbers(batches: Iterator[Any]) -> list[int]:
-    return [number for batch in batches for number in batch["number"].tolist()]
+    return [number for batch in batches for number in batch[("number",)].tolist()]
 
 
 def test_an_error_of_reading_that_passes_is_logged_once_with_its_step(
@@ -145,7 +145,7 @@ def test_reads_that_fail_at_random_change_no_batch_and_log_few_lines(
 def test_an_error_that_stays_comes_at_its_step_with_its_number(pipeline: HostPipeline) -> None:
     reader = Failing(pipeline.reader, range(90, 91), times=-1)
     batches = dataclasses.replace(pipeline, reader=reader).host_batches()
-    assert [next(batches)["number"][0] for _ in range(22)] == list(range(0, 88, 4))
+    assert [next(batches)[("number",)][0] for _ in range(22)] == list(range(0, 88, 4))
     with pytest.raises(OSError, match="a passing error") as caught:
         next(batches)
     assert caught.value.__notes__ == ["This is step 22 of the loader."]

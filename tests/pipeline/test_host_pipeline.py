@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import tfjax_batches as tjb
+from tfjax_batches.features.paths import path_text
 from tfjax_batches.pipeline.host_pipeline import ReadOptions
 
 
@@ -26,7 +27,7 @@ def test_options_come_from_the_config_and_change_no_value(numbers_folder: str) -
     for _ in range(5):
         batch = next(found)
         for path, values in next(expected).items():
-            np.testing.assert_array_equal(batch[path], values, err_msg=path)
+            np.testing.assert_array_equal(batch[path], values, err_msg=path_text(path))
 
 
 def test_parts_are_those_that_the_loader_shows(things_folder: str) -> None:
@@ -37,7 +38,9 @@ def test_parts_are_those_that_the_loader_shows(things_folder: str) -> None:
         keep_on_host=("text",),
         remainder="pad",
     )
-    assert set(loader.pipeline.device_specs) == set(loader.global_specs) == {"number", "_mask"}
-    assert set(loader.pipeline.host_specs) == set(loader.host_specs) == {"_host/text"}
+    assert (
+        set(loader.pipeline.device_specs) == set(loader.global_specs) == {("number",), ("_mask",)}
+    )
+    assert set(loader.pipeline.host_specs) == set(loader.host_specs) == {("_host", "text")}
     assert loader.plan is loader.pipeline.plan
     assert loader.pipeline.rows.tolist() == loader.layout.rows(0).tolist()

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 import tfjax_batches as tjb
-from tests.preprocess.test_chain import DECODE, TRANSFORMS, build, flat, scale
+from tests.preprocess.test_chain import DECODE, TRANSFORMS, build, scale
+from tfjax_batches.features.paths import flatten, path_text
 
 
 def test_preview_shows_the_first_rows_after_each_stage(numbers_folder: str) -> None:
@@ -23,9 +24,9 @@ def test_preview_shows_the_first_rows_after_each_stage(numbers_folder: str) -> N
     assert stages["decoded"]["number"].tolist() == examples.tolist()
     assert all(image.startswith(b"\x89PNG") for image in stages["decoded"]["nested"]["image"])
     assert stages["5. scale"]["number"].tolist() == (3 * examples).tolist()
-    batch = flat(next(loader.host_batches()))
-    for path, values in flat(stages["7. mix_pairs"]).items():
-        np.testing.assert_array_equal(values, batch[path][:7], err_msg=path)
+    batch = flatten(next(loader.host_batches()))
+    for path, values in flatten(stages["7. mix_pairs"]).items():
+        np.testing.assert_array_equal(values, batch[path][:7], err_msg=path_text(path))
 
 
 def test_preview_goes_beyond_a_batch_and_needs_no_transform(things_folder: str) -> None:

@@ -30,7 +30,7 @@ def test_assembler_places_each_slice_on_its_device(order: list[int], spec: Parti
     sharding = NamedSharding(mesh_of(order), spec)
     values = np.arange(8 * 4 * 6).reshape(8, 4, 6).astype(np.int32)
     struct = jax.ShapeDtypeStruct(values.shape, values.dtype, sharding=sharding)
-    array = Assembler({"x": struct}, np.arange(8))({"x": values})["x"]
+    array = Assembler({("x",): struct}, np.arange(8))({("x",): values})[("x",)]
     assert array.sharding == sharding
     np.testing.assert_array_equal(array, values)
     for shard in array.addressable_shards:
@@ -40,21 +40,22 @@ def test_assembler_places_each_slice_on_its_device(order: list[int], spec: Parti
 def test_assembler_runs_under_a_transfer_guard() -> None:
     sharding = NamedSharding(mesh_of([0, 1, 2, 3]), PartitionSpec("data"))
     struct = jax.ShapeDtypeStruct((8, 3), np.dtype(np.float32), sharding=sharding)
-    assembler = Assembler({"x": struct}, np.arange(8))
+    assembler = Assembler({("x",): struct}, np.arange(8))
     with jax.transfer_guard("disallow"):
-        assembler({"x": np.ones((8, 3), np.float32)})
+        assembler({("x",): np.ones((8, 3), np.float32)})
 
 
 def test_to_device_dtype_values_in_range_become_32_bits() -> None:
-    narrow = to_device_dtype("n", np.array([-(2**31), 2**31 - 1]), device_dtype(np.dtype("int64")))
+    ends = np.array([-(2**31), 2**31 - 1])
+    narrow = to_device_dtype(("n",), ends, device_dtype(np.dtype("int64")))
     assert narrow.dtype == np.int32
-    assert narrow.tolist() == [-(2**31), 2**31 - 1]
+    assert narrow.tolist() == ends.tolist()
     exact = np.array([0.5, np.nan, np.inf])
-    np.testing.assert_array_equal(to_device_dtype("d", exact, np.dtype(np.float32)), exact)
+    np.testing.assert_array_equal(to_device_dtype(("d",), exact, np.dtype(np.float32)), exact)
 
 
 @pytest.mark.parametrize(
-    ("path", "values", "words"),
+    ("name", "values", "words"),
     [
         ("n", np.array([1, 2**31]), r"'n'.* int64 .*2147483648 .*_x64.*keep_on_host=\('n',\)"),
         ("n", np.array([2**32], np.uint64), "'n'.* uint64 .*4294967296 .*uint32.*jax_enable_x64"),
@@ -64,10 +65,10 @@ def test_to_device_dtype_values_in_range_become_32_bits() -> None:
     ],
 )
 def test_to_device_dtype_value_that_would_change_is_refused(
-    path: str, values: np.ndarray, words: str
+    name: str, values: np.ndarray, words: str
 ) -> None:
     with pytest.raises(FeatureError, match=f"unchanged; .*{words}"):
-        to_device_dtype(path, values, device_dtype(values.dtype))
+        to_device_dtype((name,), values, device_dtype(values.dtype))
 
 
 def test_to_device_dtype_with_x64_is_untouched() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from tfjax_batches.features.paths import Path
 from tfjax_batches.pipeline.host_batches import HostBatch
 from tfjax_batches.placing.assemble import Assembler, DeviceBatch
 from tfjax_batches.placing.prefetcher import Prefetcher
@@ -36,16 +37,16 @@ CONTEXTS: dict[str, Callable[[], contextlib.AbstractContextManager[object]]] = {
 
 def assembler(spec: PartitionSpec, **dtypes: type) -> Assembler:
     sharding = NamedSharding(MESH, spec)
-    specs = {
-        path: jax.ShapeDtypeStruct((ROWS, WIDTH), np.dtype(dtype), sharding=sharding)
-        for path, dtype in dtypes.items()
+    specs: dict[Path, jax.ShapeDtypeStruct] = {
+        (name,): jax.ShapeDtypeStruct((ROWS, WIDTH), np.dtype(dtype), sharding=sharding)
+        for name, dtype in dtypes.items()
     }
     return Assembler(specs, np.arange(ROWS))
 
 
 def host_batches(**dtypes: type) -> Iterator[HostBatch]:
     for step in range(STEPS):
-        yield {path: np.full((ROWS, WIDTH), step, dtype) for path, dtype in dtypes.items()}
+        yield {(name,): np.full((ROWS, WIDTH), step, dtype) for name, dtype in dtypes.items()}
 
 
 def aligned(shape: tuple[int, ...]) -> np.ndarray:
@@ -77,7 +78,7 @@ def test_context_of_the_caller_changes_nothing(
         inside = batches()
     assert len(plain) == len(inside) == STEPS
     for step, (one, other) in enumerate(zip(plain, inside, strict=True)):
-        for path, dtype in dtypes.items():
+        for path, dtype in zip(one, dtypes.values(), strict=True):
             assert one[path].dtype == other[path].dtype == dtype
             assert one[path].sharding == other[path].sharding
             assert one[path].committed == other[path].committed
@@ -94,13 +95,13 @@ def test_source_that_reuses_its_memory_changes_no_batch(depth: int, read_only_vi
             memory[:] = step
             given = memory.view()
             given.flags.writeable = not read_only_view
-            yield {"x": given}
+            yield {("x",): given}
         memory[:] = -1
 
     place = assembler(PartitionSpec("data"), x=np.float32)
     with Prefetcher(source(), place, depth=depth) as batches:
         for step, batch in enumerate(list(batches)):
-            check_all_shards(batch["x"], step)
+            check_all_shards(batch[("x",)], step)
 
 
 @pytest.mark.parametrize("spec", [PartitionSpec("data"), PartitionSpec()])
@@ -118,13 +119,12 @@ def test_donated_batch_leaves_the_next_ones_and_its_replicas_alone(spec: Partiti
         return {path: values + 1 for path, values in batch.items()}
 
     place = assembler(spec, one=np.float32, other=np.float32)
-    source = iter([{"one": memory, "other": memory}] * STEPS)
+    source: Iterator[HostBatch] = iter([{("one",): memory, ("other",): memory}] * STEPS)
     with Prefetcher(source, place, depth=3) as batches:
         for batch in batches:
-            check_all_shards(batch["one"], 7)
+            check_all_shards(batch[("one",)], 7)
             result = jax.block_until_ready(step(batch))
-            assert batch["one"].is_deleted()
-            assert batch["other"].is_deleted()
-            check_all_shards(result["one"], 8)
-            check_all_shards(result["other"], 8)
+            assert all(values.is_deleted() for values in batch.values())
+            for values in result.values():
+                check_all_shards(values, 8)
     assert (memory == 7).all()

@@ -23,7 +23,7 @@ def host_batches(steps: int) -> Iterator[HostBatch]:
     for step in range(steps):
         values = np.full((ROWS, WIDTH), step, np.float32)
         values.flags.writeable = False
-        yield {"x": values}
+        yield {("x",): values}
 
 
 def resident_bytes() -> int:
@@ -35,14 +35,14 @@ def test_prefetcher_many_batches_leave_memory_flat_and_close_frees_all() -> None
     mesh = Mesh(np.array(jax.devices()), ("data",))
     sharding = NamedSharding(mesh, PartitionSpec("data"))
     spec = jax.ShapeDtypeStruct((ROWS, WIDTH), np.dtype(np.float32), sharding=sharding)
-    place = Assembler({"x": spec}, np.arange(ROWS))
+    place = Assembler({("x",): spec}, np.arange(ROWS))
     gc.collect()
     live_before = len(jax.live_arrays())
     resident = []
     with Prefetcher(host_batches(STEPS + 50), place, depth=2) as batches:
         for step in range(STEPS):
             batch = next(batches)
-            assert float(batch["x"].addressable_shards[0].data[0, 0]) == step
+            assert float(batch[("x",)].addressable_shards[0].data[0, 0]) == step
             if step % 20 == 19:
                 # What waits, and what the consumer holds.
                 assert sum(a.shape == (ROWS, WIDTH) for a in jax.live_arrays()) <= 2 + 1

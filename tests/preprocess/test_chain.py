@@ -2,7 +2,6 @@
 """What transforms make of a batch is a function of config and step, whatever reads it."""
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -16,6 +15,7 @@ from jax.sharding import Mesh
 import tfjax_batches as tjb
 from tests.made_datasets import LABELS, number_example
 from tests.strategies import owners_of_devices
+from tfjax_batches.features.paths import Path, flatten, path_text
 from tfjax_batches.planning.seeds import derive_seeds
 
 Features = dict[str, Any]
@@ -79,21 +79,12 @@ def build(folder: str, transforms: Any = (), **fields: Any) -> tjb.BatchLoader:
     )
 
 
-def flat(batch: Mapping[str, Any], above: str = "") -> dict[str, np.ndarray]:
-    """Return a nested batch by path."""
-    found: dict[str, np.ndarray] = {}
-    for name, value in batch.items():
-        path = f"{above}{name}"
-        found |= flat(value, f"{path}/") if isinstance(value, Mapping) else {path: value}
-    return found
-
-
 def global_batches(
     loader: tjb.BatchLoader, owners: np.ndarray, steps: range
-) -> list[dict[str, np.ndarray]]:
+) -> list[dict[Path, np.ndarray]]:
     """Return the global batches of some steps, read as processes that own these devices would."""
     layout = tjb.BatchLayout.simulate({"data": len(owners)}, "data", 8, owners)
-    batches: list[dict[str, np.ndarray]] = [{} for _ in steps]
+    batches: list[dict[Path, np.ndarray]] = [{} for _ in steps]
     for process_index in range(layout.process_count):
         rows = layout.rows(process_index)
         alone = dataclasses.replace(loader.pipeline, rows=rows)
@@ -104,12 +95,16 @@ def global_batches(
     return batches
 
 
-def assert_equal(found: list[dict[str, np.ndarray]], expected: list[dict[str, np.ndarray]]) -> None:
+def assert_equal(
+    found: list[dict[Path, np.ndarray]], expected: list[dict[Path, np.ndarray]]
+) -> None:
     assert len(found) == len(expected)
     for step, (batch, other) in enumerate(zip(found, expected, strict=True)):
         assert batch.keys() == other.keys()
         for path, values in batch.items():
-            np.testing.assert_array_equal(values, other[path], err_msg=f"{path} of {step}")
+            np.testing.assert_array_equal(
+                values, other[path], err_msg=f"{path_text(path)} of {step}"
+            )
 
 
 @settings(max_examples=10)
@@ -146,17 +141,21 @@ def test_law_1_batches_are_equal_for_any_processes_groups_threads_and_after_a_re
             next(batches)
         state = batches.get_state()
     with changed.restore(state) as batches:
-        placed = [flat(next(batches)) for _ in steps]
+        placed = [flatten(next(batches)) for _ in steps]
     for batch, other in zip(placed, expected, strict=True):
         for path, values in batch.items():
-            np.testing.assert_array_equal(values, other[path].astype(values.dtype), err_msg=path)
+            np.testing.assert_array_equal(
+                values, other[path].astype(values.dtype), err_msg=path_text(path)
+            )
 
 
 def test_law_5_prefetch_depth_changes_no_value(numbers_folder: str) -> None:
     found = []
     for depth in (0, 1, 3):
         with iter(build(numbers_folder, TRANSFORMS, prefetch_depth=depth)) as batches:
-            found.append([{p: np.asarray(v) for p, v in flat(next(batches)).items()} for _ in "ab"])
+            found.append(
+                [{p: np.asarray(v) for p, v in flatten(next(batches)).items()} for _ in "ab"]
+            )
     assert_equal(found[1], found[0])
     assert_equal(found[2], found[0])
 
@@ -228,7 +227,7 @@ def test_rows_together_are_cut_by_no_group(numbers_folder: str, group_size: int)
         build(numbers_folder, [mix], group_size=size, **fields) for size in (None, group_size)
     ]
     whole, cut = (list(zip(range(4), each.host_batches(), strict=False)) for each in loaders)
-    assert_equal([flat(batch) for _, batch in cut], [flat(batch) for _, batch in whole])
+    assert_equal([flatten(batch) for _, batch in cut], [flatten(batch) for _, batch in whole])
     assert whole[0][1]["vector"][:, 0].tolist() == [0.5, 1.0, 3.5, 4.0, 6.5, 7.0]
 
 
@@ -242,9 +241,9 @@ def test_build_transforms_reach_element_spec_labels_and_the_device(numbers_folde
         }
 
     loader = build(numbers_folder, [tjb.MapExamples(reform)])
-    assert flat(loader.element_spec).keys() == {
+    assert [*map(path_text, flatten(loader.element_spec))] == [
         *("_id", "class", "deep/picture", "label", "weight")
-    }
+    ]
     assert loader.element_spec["deep"]["picture"].shape == (8, 4, 5, 3)
     assert loader.label_names == {"label": LABELS}
     batch = next(iter(loader))

@@ -20,9 +20,9 @@ from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.preprocess.chain import Chain, build_chain
 
 SPECS = {
-    "label": FeatureSpec(shape=(), dtype=np.dtype(np.int64)),
-    "nested/x": FeatureSpec(shape=(3,), dtype=np.dtype(np.float32)),
-    "words": FeatureSpec(shape=(None,), dtype=np.dtype(object)),
+    ("label",): FeatureSpec(shape=(), dtype=np.dtype(np.int64)),
+    ("nested", "x"): FeatureSpec(shape=(3,), dtype=np.dtype(np.float32)),
+    ("words",): FeatureSpec(shape=(None,), dtype=np.dtype(object)),
 }
 GENERATOR = tf.random.Generator.from_seed(1)
 VARIABLE = tf.Variable(1.0)
@@ -236,8 +236,7 @@ def test_build_chain_unknown_shape_is_named(
         ([1.0], "returns list"),
         ({}, "returns none"),
         ({"a": {}}, "returns none"),
-        ({"a/b": 1.0}, "got 'a/b'. Rename the feature, or nest dicts."),
-        ({3: 1.0}, "got 3."),
+        ({3: 1.0}, "must be a string; got 3. Rename it."),
         ({"_id": 1.0}, "returns _id"),
         ({"_host": {"x": 1.0}}, "returns _host/x"),
         ({"a": None}, "returns 'a' as NoneType"),
@@ -285,7 +284,7 @@ def test_build_chain_ragged_results_are_ragged_up_to_their_last_unknown_size() -
     assert "returns 'grid' of shape (7, 3, 1) with ragged_rank=2" in message
     assert "to_tensor()" in message
     kept = chain_of(tjb.MapBatches(lambda b: {"again": b["words"], "upper": b["words"]}))
-    assert kept.specs == {"again": SPECS["words"], "upper": SPECS["words"]}
+    assert kept.specs == {("again",): SPECS[("words",)], ("upper",): SPECS[("words",)]}
 
 
 def to_lists(values: np.ndarray) -> list[Any]:
@@ -327,8 +326,11 @@ def test_build_chain_batch_size_in_the_graph_is_found_when_groups_have_another()
         return {"x": tf.zeros([batch["label"].shape[0], batch["label"].shape[0]])}
 
     (stage,) = chain_of(tjb.MapBatches(widen)).transforms
-    batch = {path: tf.zeros([2, 3]) for path in ("nested/x",)}
-    batch |= {"label": tf.zeros([2], tf.int64), "words": tf.ragged.constant([["a"], []])}
+    batch = {
+        ("nested", "x"): tf.zeros([2, 3]),
+        ("label",): tf.zeros([2], tf.int64),
+        ("words",): tf.ragged.constant([["a"], []]),
+    }
     with pytest.raises(FeatureError, match=r"number of rows; .*1\. widen returns .*'x'.*\(2,\)"):
         stage(batch, tf.zeros([2, 0, 2], tf.int32))
 

@@ -21,9 +21,9 @@ def test_transforms_check_their_own_fields() -> None:
             kind(dict, random="no")  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match=r"tuple of .*; got 'fixed'"):
             kind(dict, encoded="fixed")  # type: ignore[arg-type]
-        with pytest.raises(ConfigError, match=r"encoded must be a tuple of feature paths; got 3"):
+        with pytest.raises(ConfigError, match=r"encoded must be a tuple of feature names; got 3"):
             kind(dict, encoded=3)  # type: ignore[arg-type]
-        with pytest.raises(ConfigError, match=r"encoded must be the path of a feature; got 3"):
+        with pytest.raises(ConfigError, match=r"encoded must be the name of a feature.*; got 3"):
             kind(dict, encoded=(3,))  # type: ignore[arg-type]
 
 

@@ -11,6 +11,8 @@ import tensorflow_datasets as tfds
 from tests.reading.feature_kinds import FIXED, STRINGS, VARIABLE
 from tfjax_batches.errors import FeatureError
 from tfjax_batches.features import rows
+from tfjax_batches.features.paths import Path, path_text
+from tfjax_batches.features.ragged import length_path
 from tfjax_batches.reading.decode import Decoder
 
 KINDS = {**FIXED, **STRINGS, **VARIABLE}
@@ -28,7 +30,7 @@ def serialize(features: tfds.features.FeaturesDict, count: int) -> list[bytes]:
     ]
 
 
-def flat_value(value: Any, path: str = "") -> dict[str, Any]:
+def flat_value(value: Any, path: Path = ()) -> dict[Path, Any]:
     """Return what TFDS decoded as features by path, a nested dataset as stacked elements."""
     if isinstance(value, tf.data.Dataset):
         elements = [flat_value(element, path) for element in value]
@@ -43,12 +45,12 @@ def flat_value(value: Any, path: str = "") -> dict[str, Any]:
         return {
             below: each
             for name, part in value.items()
-            for below, each in flat_value(part, f"{path}/{name}".lstrip("/")).items()
+            for below, each in flat_value(part, (*path, name)).items()
         }
     return {path: value}
 
 
-def check_equal(found: Any, expected: Any, path: str) -> None:
+def check_equal(found: Any, expected: Any, path: Path) -> None:
     """Compare one example's value: dense, or ragged on either side."""
     lists: list[Any] = [
         value.to_list() if isinstance(value, tf.RaggedTensor) else np.asarray(value).tolist()
@@ -123,7 +125,7 @@ def test_decode_large_groups_loop_and_give_the_same(monkeypatch: pytest.MonkeyPa
     kinds = [{op.type for op in graph.graph.get_operations()} for graph in (unrolled, looped)]
     assert [bool({"While", "StatelessWhile"} & kind) for kind in kinds] == [False, True]
     for path, value in unrolled(records).items():
-        np.testing.assert_array_equal(value, looped(records)[path], err_msg=path)
+        np.testing.assert_array_equal(value, looped(records)[path], err_msg=path_text(path))
 
 
 def test_decode_encoded_features_stay_bytes() -> None:
@@ -131,15 +133,15 @@ def test_decode_encoded_features_stay_bytes() -> None:
     records = serialize(features, 3)
     decoder = Decoder(features, None, "made", encoded=("any_image",))
     found = decoder.decode(tf.constant(records))
-    for record, stored in zip(records, found["any_image"].numpy(), strict=True):
+    for record, stored in zip(records, found[("any_image",)].numpy(), strict=True):
         example = tf.train.Example.FromString(record)
         assert stored == example.features.feature["any_image"].bytes_list.value[0]
-    assert decoder.specs["any_image"].is_string
-    assert decoder.specs["any_image"].shape == ()
+    assert decoder.specs[("any_image",)].is_string
+    assert decoder.specs[("any_image",)].shape == ()
 
 
 @pytest.mark.parametrize(
-    ("path", "text"),
+    ("name", "text"),
     [
         ("png1", "encoded must name parsed features of made; 'png1' is not one. Did you mean"),
         ("objects/box", "'objects/box' is float32, stored as"),
@@ -151,10 +153,10 @@ def test_decode_encoded_features_stay_bytes() -> None:
         ("images", "Leave it out of encoded"),
     ],
 )
-def test_decode_encoded_other_than_one_string_is_refused(path: str, text: str) -> None:
+def test_decode_encoded_other_than_one_string_is_refused(name: str, text: str) -> None:
     features = features_of("png_1", "png_16_bits", "png_float", "label", "objects", "images")
     with pytest.raises(FeatureError) as caught:
-        Decoder(features, None, "made", encoded=(path,))
+        Decoder(features, None, "made", encoded=(name,))
     assert text in str(caught.value)
 
 
@@ -162,14 +164,14 @@ def test_decode_parses_only_what_is_asked_for() -> None:
     """Records that lack the other features, or hold nonsense there, still decode."""
     features = features_of("label", "nested", "png_1", "objects", "tensor_zlib")
     decoder = Decoder(features, ("label", "nested/a", "objects/label"), "made")
-    assert list(decoder.specs) == ["label", "nested/a/b", "objects/label"]
+    assert list(decoder.specs) == [("label",), ("nested", "a", "b"), ("objects", "label")]
     example = tf.train.Example.FromString(serialize(features, 4)[3])
     feature = example.features.feature
     del feature["png_1"], feature["nested/c"], feature["objects/box"]
     feature["tensor_zlib"].bytes_list.value[0] = b"nonsense"
     found = decoder.decode(tf.constant([example.SerializeToString()]))
-    assert found["nested/a/b"].numpy().tolist() == [3.0]
-    assert found["objects/label"].to_list() == [[0, 1, 2]]
+    assert found[("nested", "a", "b")].numpy().tolist() == [3.0]
+    assert found[("objects", "label")].to_list() == [[0, 1, 2]]
 
 
 def test_decode_unknown_feature_suggests_the_nearest() -> None:
@@ -194,14 +196,12 @@ def test_decode_pad_to_cuts_and_fills_every_kind(kind: str, length: int) -> None
         for each in (decoder, Decoder(features, None, "made"))
     )
     found, ragged = padded(tf.constant(records)), plain(tf.constant(records))
-    assert (
-        sorted(found) == list(decoder.specs) == sorted([*ragged, *(f"{p}_length" for p in ragged)])
-    )
+    assert sorted(found) == list(decoder.specs) == sorted([*ragged, *map(length_path, ragged)])
     for path, values in ragged.items():
         assert decoder.specs[path].is_fixed
         assert padded.structured_outputs[path].shape == (7, *decoder.specs[path].shape)
         assert found[path].dtype == values.dtype
-        assert found[f"{path}_length"].dtype == tf.int32
+        assert found[length_path(path)].dtype == tf.int32
         for row, value in enumerate(values):
             value = np.asarray(value)
             expected = np.zeros((length, *value.shape[1:]), value.dtype)
@@ -209,7 +209,7 @@ def test_decode_pad_to_cuts_and_fills_every_kind(kind: str, length: int) -> None
             if value.dtype == object:
                 expected[expected == 0] = b""
             np.testing.assert_array_equal(found[path][row], expected)
-            assert found[f"{path}_length"][row] == len(value)
+            assert found[length_path(path)][row] == len(value)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def path_text(path: Name) -> str:
 def name_of(path: Path, known: Iterable[Path]) -> Name:
     """Return the shortest name that `find_path` takes for a path among the known ones."""
     text = path_text(path)
-    return text if (text,) == path or _readings(text, known) == [path] else path
+    return text if _readings(text, known) == [path] else path
 
 
 def to_path(name: Name) -> Path:

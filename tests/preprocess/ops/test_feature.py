@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features stay, go and move by path."""
+"""Features stay, go and move by name."""
 
 import numpy as np
 import pytest
 
 from tests.preprocess.ops.running import run
 from tfjax_batches.errors import FeatureError
-from tfjax_batches.features.paths import flatten
+from tfjax_batches.features.paths import flatten, path_text
 
 BATCH = {"a": np.arange(2), "b": {"c": np.arange(2) + 2, "d": {"e": np.arange(2) + 4}}}
 
 
 @pytest.mark.parametrize(
-    ("ops", "paths"),
+    ("ops", "names"),
     [
         ("keep('a')", ["a"]),
         ("keep('b/d', 'a')", ["a", "b/d/e"]),
@@ -24,8 +24,8 @@ BATCH = {"a": np.arange(2), "b": {"c": np.arange(2) + 2, "d": {"e": np.arange(2)
         ("rename('a', 'a/x')", ["a/x", "b/c", "b/d/e"]),
     ],
 )
-def test_feature_ops_choose_by_path(ops: str, paths: list[str]) -> None:
-    assert sorted(flatten(run(ops, BATCH))) == paths
+def test_feature_ops_choose_by_name(ops: str, names: list[str]) -> None:
+    assert sorted(map(path_text, flatten(run(ops, BATCH)))) == names
 
 
 def test_rename_keeps_values() -> None:
@@ -38,7 +38,7 @@ def test_rename_keeps_values() -> None:
     ("ops", "text"),
     [
         ("keep('a', 'b/cc')", r"in the batch.*'b/cc'.*Did you mean 'b/c'"),
-        ("rename('b', 'x')", "none at 'b'"),
+        ("rename('b', 'x')", "'b' is not"),
         ("rename('a', 'b')", r"'b' overlaps with 'b/c'.*drop\('b/c'\) in front"),
         ("rename('a', 'b/c/x')", "'b/c/x' overlaps with 'b/c'"),
     ],

@@ -121,7 +121,7 @@ def test_image_ops_nested_keys_leave_the_rest_alone() -> None:
             r"must be \[n, h, w, c\]; 'image' is string\[1\]. Put decode\('image'\) in front",
         ),
         ("resize(4)", np.zeros((2, 3)), r"\[n, h, w, c\].*float64\[2, 3\].*Name a feature"),
-        ("flip_lr(key='imag')", IMAGES, "none at 'imag'. Did you mean 'image'.*key"),
+        ("flip_lr(key='imag')", IMAGES, "'imag' is not. Did you mean 'image'.*key"),
         ("central_crop(11)", IMAGES, r"11 × 11.*'image' is uint8\[8, 10.*Put resize"),
         ("random_crop(15, 2)", IMAGES, r"15 × 15.*'image' is uint8\[8, 10.*Put resize"),
         ("cutout(2, fill=0.5)", IMAGES, r"dtype can hold.*fill is 0.5.*integer from 0 to 255"),

@@ -130,7 +130,7 @@ def test_token_ops_what_they_cannot_take_is_named(ops: str, tokens: object, text
             {"weights": [1.0]},
             r"'weights' overlaps.*drop\('weights'\) in",
         ),
-        ("byte_tokens", {}, "free path; 'tokens' overlaps"),
+        ("byte_tokens", {}, "free name; 'tokens' overlaps"),
         ("byte_tokens(to='label/x')", {"label": [1]}, "'label/x' overlaps with 'label'"),
         ("byte_tokens(to='a')", {"a": {"b": [1]}}, "'a' overlaps with 'a/b'"),
     ],
