@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from tests.preprocess.ops.running import make_seeds, ragged_images, run
-from tests.preprocess.ops.test_decode import JPEGS, MIXED, pixels, window_of, window_pixels
+from tests.preprocess.ops.test_decode import JPEGS, MIXED, encode, pixels, window_of, window_pixels
 from tfjax_batches.config.op_grammar import parse_ops
 from tfjax_batches.errors import ConfigError, FeatureError
 from tfjax_batches.preprocess.registry import bind_call, build_transforms
@@ -36,9 +37,11 @@ def assert_close(one: np.ndarray, other: np.ndarray) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_decode_crops_resize_by_any_method(method: str, antialias: bool) -> None:
     options = f"method={method!r}, antialias={antialias}"
-    seeds = make_seeds(len(MIXED))
-    images = run(f"decode_random_crop(24, {options})", {"image": MIXED}, seeds)["image"]
-    for image, stored, seed in zip(images, MIXED, seeds, strict=True):
+    stripes = Image.fromarray(np.tile(np.array([[0, 0, 255, 255]], np.uint8), (40, 9)))
+    encoded = [*MIXED, encode(stripes, "png")]  # bicubic values of stripes are beyond 0 to 255
+    seeds = make_seeds(len(encoded))
+    images = run(f"decode_random_crop(24, {options})", {"image": encoded}, seeds)["image"]
+    for image, stored, seed in zip(images, encoded, seeds, strict=True):
         window = window_of(pixels(stored).shape[:2], seed, (0.08, 1.0), (3 / 4, 4 / 3))
         cut = window_pixels(stored, *window).astype(np.uint8)
         assert_close(image, rounded(cut, (24, 24), method, antialias))
