@@ -5,6 +5,7 @@
     python scripts/bench.py --compare        # exits with 1 if it is slower than bench_baseline.json
     python scripts/bench.py --save-baseline  # writes bench_baseline.json
     python scripts/bench.py --quick          # small data, one short round: shows that it runs
+    python scripts/bench.py first_batch      # the time from iter to the first batch, by itself
 
 Engines take turns for several rounds, each in its own process. The machine may be shared, so trust
 medians and ratios. If the load of other programs changes, the CPU time per example says more than
@@ -28,6 +29,7 @@ from bench_report import Results
 
 NAMES = ("tabular", "tokens", "small_png", "jpeg")
 ENGINES = ("tfjax_batches", "tfds", "clu", "grain_map", "grain_loader", "limit")
+FIRST_BATCH = "first_batch"
 WARM_UP_SECONDS = 2.0
 TURN_TIMEOUT_SECONDS = 1200  # the first turn of a workload writes its dataset
 
@@ -74,6 +76,15 @@ def measure(engine: str, name: str, options: argparse.Namespace) -> dict[str, fl
         "first_seconds": first_seconds,
         "peak_mb": peak_bytes / 1e6,
     }
+
+
+def measure_first_batch(options: argparse.Namespace) -> None:
+    """Print the time to the first batch, measured in this process on one CPU device."""
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    import bench_first_batch
+
+    bench_first_batch.print_first_batch(options.data_dir, 1 if options.quick else options.rounds)
 
 
 def count_batches(batches: Any, seconds: float) -> float:
@@ -130,7 +141,9 @@ def run_rounds(options: argparse.Namespace) -> Results:
 def parse_arguments() -> argparse.Namespace:
     """Return the options, with comma-separated lists split."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(NAMES))
+    parser.add_argument(
+        "workloads", nargs="*", metavar="WORKLOAD", help=", ".join([*NAMES, FIRST_BATCH])
+    )
     parser.add_argument("--engines", default=",".join(ENGINES), help="separated by commas")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each engine")
     parser.add_argument("--seconds", type=float, default=3.0, help="length of each turn")
@@ -145,6 +158,8 @@ def parse_arguments() -> argparse.Namespace:
     options = parser.parse_args()
     options.engines = options.engines.split(",")
     options.workloads = options.workloads or list(NAMES)
+    if options.workloads == [FIRST_BATCH]:
+        return options
     for given, known in ((options.workloads, NAMES), (options.engines, ENGINES)):
         if unknown := sorted(set(given) - set(known)):
             parser.error(f"unknown name {unknown[0]!r}; choose from {', '.join(known)}")
@@ -156,6 +171,9 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """Run all turns; print, save and compare what they measured."""
     options = parse_arguments()
+    if options.workloads == [FIRST_BATCH]:
+        measure_first_batch(options)
+        return
     if options.turn:
         measured = {name: measure(options.turn, name, options) for name in options.workloads}
         print(json.dumps(measured), flush=True)

@@ -2,6 +2,7 @@
 """Host batches after failures: each step once, errors at their step, no lasting loss of speed."""
 
 import dataclasses
+import itertools
 import logging
 import random
 import time
@@ -16,6 +17,7 @@ import tensorflow as tf
 
 import tfjax_batches as tjb
 from tests.made_datasets import make_numbers
+from tfjax_batches.pipeline import host_batches
 from tfjax_batches.pipeline.host_pipeline import HostPipeline, ReadOptions
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.reading.formats import RecordReader
@@ -63,10 +65,17 @@ def opened(pipeline: HostPipeline, monkeypatch: pytest.MonkeyPatch) -> list[int]
     return steps
 
 
+@pytest.fixture
+def dataset_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No step is made alone before the dataset is opened."""
+    monkeypatch.setattr(host_batches, "_SECONDS_ALONE", 0.0)
+
+
 def numbers(batches: Iterator[Any]) -> list[int]:
     return [number for batch in batches for number in batch[("number",)].tolist()]
 
 
+@pytest.mark.usefixtures("dataset_at_once")
 def test_an_error_of_reading_that_passes_is_logged_once_with_its_step(
     pipeline: HostPipeline, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -82,6 +91,7 @@ def test_an_error_of_reading_that_passes_is_logged_once_with_its_step(
     assert "a passing error" in caplog.text
 
 
+@pytest.mark.usefixtures("dataset_at_once")
 def test_an_error_of_a_block_that_passes_loses_nothing_is_logged_and_blocks_resume(
     pipeline: HostPipeline, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -97,6 +107,7 @@ def test_an_error_of_a_block_that_passes_loses_nothing_is_logged_and_blocks_resu
     assert "step 16 failed (UnknownError), and was made when tried again" in caplog.text
 
 
+@pytest.mark.usefixtures("dataset_at_once")
 @pytest.mark.parametrize("times", [4, 6, 7, 8, 9])
 def test_errors_that_pass_while_they_are_searched_for_lose_nothing(
     pipeline: HostPipeline, times: int
@@ -129,6 +140,7 @@ class FailingAtRandom(Failing):
         return super().read(examples)
 
 
+@pytest.mark.usefixtures("dataset_at_once")
 @pytest.mark.parametrize("with_group_size", [{"group_size": 4}, {"group_size": 2}])
 def test_reads_that_fail_at_random_change_no_batch_and_log_few_lines(
     pipeline: HostPipeline, with_group_size: dict[str, int], caplog: pytest.LogCaptureFixture
@@ -170,8 +182,44 @@ def test_a_record_that_is_always_bad_is_named_at_its_step_soon_and_without_a_log
     assert caplog.messages == []
 
 
+def test_a_short_iteration_opens_no_dataset(
+    pipeline: HostPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = opened(pipeline, monkeypatch)
+    monkeypatch.setattr(host_batches, "_SECONDS_ALONE", 1e9)
+    assert numbers(pipeline.host_batches()) == list(range(200))
+    assert numbers(pipeline.host_batches(49)) == list(range(196, 200))
+    assert numbers(pipeline.host_batches(50)) == []
+    assert steps == []
+
+
+@pytest.mark.parametrize("alone", [1, 7, 8, 49])
+def test_the_dataset_goes_on_where_steps_made_alone_end(
+    pipeline: HostPipeline, monkeypatch: pytest.MonkeyPatch, alone: int
+) -> None:
+    steps = opened(pipeline, monkeypatch)
+    ticks = itertools.count()  # each step takes one second
+    monkeypatch.setattr(time, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(host_batches, "_SECONDS_ALONE", float(alone))
+    batches = pipeline.host_batches()
+    found = numbers(itertools.islice(batches, alone))
+    assert steps == []
+    assert found + numbers(batches) == list(range(200))
+    assert steps == [pipeline.group_sizes.steps]
+
+
+def test_steps_of_several_groups_are_not_made_alone(
+    pipeline: HostPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = opened(pipeline, monkeypatch)
+    monkeypatch.setattr(host_batches, "_SECONDS_ALONE", 1e9)
+    parted = dataclasses.replace(pipeline, options=ReadOptions(group_size=2))
+    assert next(parted.host_batches())[("number",)].tolist() == [0, 1, 2, 3]
+    assert steps == [1]
+
+
 def test_host_batches_from_any_step_are_those_of_the_dataset(pipeline: HostPipeline) -> None:
-    for start in (0, 1, 43, 49, 50):
+    for start in (0, 1, 43, 49, 50):  # some steps alone, the others of the dataset
         found = numbers(pipeline.host_batches(start))
         assert found == list(range(4 * start, 200))
         assert numbers(pipeline.dataset(start).as_numpy_iterator()) == found

@@ -28,23 +28,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     return make_numbers(tmp_path_factory.mktemp("files"), num_examples=FILES, num_files=FILES)
 
 
-@contextmanager
-def no_collector() -> Iterator[None]:
-    """Nothing is freed but what nothing refers to: the collector may come too late for files."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 def open_files() -> int:
     """Return the data files that this process holds open."""
     links = (os.path.join("/proc/self/fd", fd) for fd in os.listdir("/proc/self/fd"))
     names = [os.readlink(link) for link in links if os.path.islink(link)]
     mapped = Path("/proc/self/maps").read_text().splitlines()
     return sum(".tfrecord-" in name for name in names + mapped)
+
+
+@contextmanager
+def no_collector() -> Iterator[int]:
+    """Nothing is freed but what nothing refers to: the collector may come too late for files.
+
+    Gives the number of `open_files` of the tests before.
+    """
+    gc.collect()
+    gc.disable()
+    try:
+        yield open_files()
+    finally:
+        gc.enable()
 
 
 def build(folder: str, **fields: Any) -> tjb.BatchLoader:
@@ -59,9 +62,8 @@ def read_few(folder: str) -> None:
 
 
 def test_loaders_made_anew_need_no_more_files_than_one(folder: str) -> None:
-    before = open_files()
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with no_collector():
+    with no_collector() as before:
         # A loader opens each file, up to a quarter of the limit.
         resource.setrlimit(resource.RLIMIT_NOFILE, (4 * FILES, limits[1]))
         try:
@@ -73,8 +75,7 @@ def test_loaders_made_anew_need_no_more_files_than_one(folder: str) -> None:
 
 
 def test_dataset_that_outlives_its_loader_reads_on_and_then_closes_its_files(folder: str) -> None:
-    before = open_files()
-    with no_collector():
+    with no_collector() as before:
         dataset = build(folder, num_epochs=2).dataset().unbatch().map(lambda batch: batch["number"])
         for _ in range(2):
             numbers = list(dataset.as_numpy_iterator())
@@ -88,8 +89,7 @@ def test_dataset_that_outlives_its_loader_reads_on_and_then_closes_its_files(fol
 
 
 def test_iterator_reads_on_without_its_loader(folder: str) -> None:
-    before = open_files()
-    with no_collector():
+    with no_collector() as before:
         with iter(build(folder, num_epochs=3)) as batches:
             found = np.concatenate([np.asarray(batch["number"]) for batch in batches])
         assert found.tolist() == ([*range(FILES)] * 3)[: len(found)]
@@ -98,9 +98,8 @@ def test_iterator_reads_on_without_its_loader(folder: str) -> None:
 
 
 def test_scan_of_a_filter_closes_its_files(folder: str) -> None:
-    before = open_files()
     even = tjb.FilterExamples(lambda number: number % 2 == 0, features=("number",), name="even")
-    with no_collector():
+    with no_collector() as before:
         loader = build(folder, filter=even)
         assert loader.num_examples == FILES // 2
         del loader
@@ -113,6 +112,7 @@ def test_pipeline_that_named_a_bad_record_closes_its_files(tmp_path: Path) -> No
     data = bytearray(file.read_bytes())
     data[-9] ^= 1
     file.write_bytes(data)
+    gc.collect()
     before = open_files()
     batches = build(folder, num_epochs=1, global_batch_size=4).host_batches()
     with pytest.raises(tjb.RecordError, match=r"record 3 of .*00004-of-00005"):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host batches of one iteration, which another thread can bring to an early end."""
 
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +20,11 @@ from tfjax_batches.pipeline.groups import GroupSizes
 from tfjax_batches.pipeline.single_steps import SingleSteps
 from tfjax_batches.reading.bad_record import FAILURES
 
+# Opening the dataset takes about as long (40 to 80 ms for images of 28 x 28, `scripts/bench.py
+# first_batch`): who makes steps alone for so long has lost no more than that, and a short
+# evaluation needs no dataset. Where a step is several groups, one at a time could take long.
+_SECONDS_ALONE = 0.1
+
 HostBatch = Mapping[Path, npt.NDArray[np.generic]]
 """Path → array [process_batch, ...] of one step, on the host."""
 
@@ -26,8 +32,9 @@ HostBatch = Mapping[Path, npt.NDArray[np.generic]]
 class HostBatches(Iterator[HostBatch]):
     """Read-only views of memory that TensorFlow hands over and never writes again.
 
-    One element of the dataset may hold several small steps. After a failure its steps are made one
-    at a time: those before the failed step are delivered, and an error that does not come again
+    The first small steps are made one at a time, and then the dataset is opened, which makes many
+    at once. One element of it may hold several small steps. After a failure its steps are made one
+    at a time too: those before the failed step are delivered, and an error that does not come again
     ends nothing.
 
     Args:
@@ -64,6 +71,7 @@ class HostBatches(Iterator[HostBatch]):
         self._waiting: deque[HostBatch] = deque()
         self._stop_step = stop_step
         self._single_end = start_step  # steps before this one are made alone
+        self._seconds_alone = _SECONDS_ALONE if sizes.groups_per_step == 1 else 0.0  # left
         self._elements: Iterator[Mapping[Path, Any]] | None = None  # of the steps from then on
         self.step = start_step
 
@@ -88,6 +96,11 @@ class HostBatches(Iterator[HostBatch]):
         """Return the next step, or the next few."""
         if self.step == self._stop_step:
             raise StopIteration
+        if self._seconds_alone > 0:
+            start = time.perf_counter()
+            element = self._make_alone()
+            self._seconds_alone -= time.perf_counter() - start
+            return element
         if self.step < self._single_end:
             return self._make_alone()
         try:
