@@ -62,8 +62,8 @@ def _member(kind: type[enum.StrEnum]) -> Check:
             return kind(value)
         except ValueError:
             known = [member.value for member in kind]
-            hint = nearest_hint(str(value), known)
-            raise ConfigError(f"{name} must be one of {known}; got {value!r}. {hint}") from None
+            fix = nearest_hint(value, known) if isinstance(value, str) else f"Write {known[0]!r}."
+            raise ConfigError(f"{name} must be one of {known}; got {value!r}. {fix}") from None
 
     return check
 

@@ -49,7 +49,7 @@ def value_range(lo: float, hi: float, key: Name = "image") -> MapBatches:
 
     def fn(value: Value) -> Value:
         rule = f"The feature must be {', '.join(dtype.name for dtype in _GREATEST)}"
-        fix = "Put value_range in front of the op that changes the dtype."
+        fix = "Write value_range once, and in front of an op that changes the dtype."
         check_feature(value.dtype in _GREATEST, rule, key, value, fix)
         scale = (high - low) / _GREATEST[value.dtype]
         return map_values(value, lambda flat: tf.cast(flat, tf.float32) * scale + low)
