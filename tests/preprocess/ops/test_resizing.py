@@ -37,16 +37,33 @@ def assert_close(one: np.ndarray, other: np.ndarray) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_decode_crops_resize_by_any_method(method: str, antialias: bool) -> None:
     options = f"method={method!r}, antialias={antialias}"
-    stripes = Image.fromarray(np.tile(np.array([[0, 0, 255, 255]], np.uint8), (40, 9)))
-    encoded = [*MIXED, encode(stripes, "png")]  # bicubic values of stripes are beyond 0 to 255
-    seeds = make_seeds(len(encoded))
-    images = run(f"decode_random_crop(24, {options})", {"image": encoded}, seeds)["image"]
-    for image, stored, seed in zip(images, encoded, seeds, strict=True):
+    seeds = make_seeds(len(MIXED))
+    images = run(f"decode_random_crop(24, {options})", {"image": MIXED}, seeds)["image"]
+    for image, stored, seed in zip(images, MIXED, seeds, strict=True):
         window = window_of(pixels(stored).shape[:2], seed, (0.08, 1.0), (3 / 4, 4 / 3))
         cut = window_pixels(stored, *window).astype(np.uint8)
         assert_close(image, rounded(cut, (24, 24), method, antialias))
     middle = run(f"decode_central_crop(24, {options})", {"image": JPEGS[2:]})["image"]
     assert_close(middle[0], rounded(pixels(JPEGS[2]), (24, 24), method, antialias))
+
+
+def test_decode_crops_clip_what_a_method_takes_beyond_bytes() -> None:
+    edge = np.repeat(np.array([0, 0, 255, 255, 0, 0], np.uint8)[None, :, None], 6, 0).repeat(3, 2)
+    stored = encode(Image.fromarray(edge), "png")
+    for width in range(3, 12):
+        ops = f"decode_central_crop((3, {width}), method='lanczos3')"
+        (image,) = run(ops, {"image": [stored]})["image"]
+        exact = tf.image.resize(cut_middle(edge, 3, width), (3, width), "lanczos3").numpy()
+        assert exact.min() < -1 or exact.max() > 256
+        assert_close(image, np.clip(np.round(exact), 0, 255).astype(np.uint8))
+
+
+def cut_middle(image: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Return the largest part in the middle that has this shape."""
+    scale = min(image.shape[0] / height, image.shape[1] / width)
+    size = [round(scale * height), round(scale * width)]
+    top, left = (image.shape[0] - size[0]) // 2, (image.shape[1] - size[1]) // 2
+    return image[top : top + size[0], left : left + size[1]]
 
 
 @pytest.mark.parametrize(
