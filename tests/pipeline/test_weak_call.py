@@ -19,7 +19,7 @@ from tests.made_datasets import make_numbers
 from tfjax_batches.pipeline.host_pipeline import HostPipeline
 from tfjax_batches.pipeline.weak_call import WeakCall, hold_while_alive
 
-FILES = 60
+FILES = 300
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,8 @@ def build(folder: str, **fields: Any) -> tjb.BatchLoader:
 
 
 def read_few(folder: str) -> None:
-    with iter(build(folder)) as batches:
-        for _ in range(2):
+    with iter(build(folder, global_batch_size=FILES // 3)) as batches:
+        for _ in range(3):
             next(batches)
 
 
@@ -67,7 +67,7 @@ def test_loaders_made_anew_need_no_more_files_than_one(folder: str) -> None:
         # A loader opens each file, up to a quarter of the limit.
         resource.setrlimit(resource.RLIMIT_NOFILE, (4 * FILES, limits[1]))
         try:
-            for _ in range(6):
+            for _ in range(200):
                 read_few(folder)
                 assert open_files() == before
         finally:
@@ -148,7 +148,7 @@ def test_dataset_made_inside_of_a_graph_reads_as_long_as_the_graph(folder: str) 
     repeated = tf.data.Dataset.range(2).flat_map(lambda _: loader.dataset())
     gc.collect()
     found = [number for batch in repeated for number in batch["number"].numpy().tolist()]
-    assert found == [*range(56)] * 2
+    assert found == [*range(FILES - FILES % 8)] * 2
 
     def total() -> tf.Tensor:
         numbers = tf.constant(0, tf.int64)
@@ -158,7 +158,7 @@ def test_dataset_made_inside_of_a_graph_reads_as_long_as_the_graph(folder: str) 
 
     traced = tf.function(total)
     for _ in range(2):
-        assert int(traced()) == sum(range(56))
+        assert int(traced()) == sum(range(FILES - FILES % 8))
         gc.collect()
 
 
