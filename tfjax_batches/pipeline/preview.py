@@ -11,6 +11,7 @@ from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.paths import Path
 from tfjax_batches.features.ragged import join_parts, split_parts
 from tfjax_batches.features.rows import GroupFeatures
+from tfjax_batches.pipeline.plain_call import call_plainly
 from tfjax_batches.pipeline.planned_reader import RecordGroup
 from tfjax_batches.preprocess.chain import Chain
 from tfjax_batches.reading.decode import Decoder
@@ -43,7 +44,9 @@ def preview_stages(
             stages[transform.label] = split_parts(features)
         return stages
 
-    found = tf.function(run, autograph=False)(tf.constant(list(records)), tf.constant(seeds))
+    arguments = tf.constant(list(records)), tf.constant(seeds)
+    traced = tf.function(run, autograph=False).get_concrete_function(*arguments)
+    found = call_plainly(traced, *arguments)
     return {
         stage: {path: _to_array(found[stage][path], spec) for path, spec in specs[stage].items()}
         for stage in specs

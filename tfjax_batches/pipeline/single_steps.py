@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps made one at a time, by direct calls of the functions that tf.data calls too."""
+"""Steps made one at a time, by calls of the functions that tf.data calls too."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ from tfjax_batches.features.ragged import split_parts
 from tfjax_batches.features.rows import GroupFeatures
 from tfjax_batches.pipeline.group_function import GroupFunction
 from tfjax_batches.pipeline.groups import GroupSizes
+from tfjax_batches.pipeline.plain_call import call_plainly
 from tfjax_batches.pipeline.planned_reader import PlannedReader
 
 Parts = tuple[npt.NDArray[np.generic], ...]
@@ -47,7 +48,7 @@ class SingleSteps:
         apply = self.group.trace(self.sizes.static_rows)
         with tf.device("CPU"):
             groups: list[GroupFeatures] = [
-                apply(*map(tf.constant, self.read(np.int64(step), np.int64(part))))
+                call_plainly(apply, *map(tf.constant, self.read(np.int64(step), np.int64(part))))
                 for part in range(self.sizes.groups_per_step)
             ]
             features = split_parts(_join(groups))

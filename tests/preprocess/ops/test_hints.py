@@ -84,7 +84,7 @@ OP_CASES = [
     OpCase(
         ("image",),
         "cast('float32')|value_range(0, 1)",
-        r"Put (value_range) in front",
+        r"(value_range) once, and in front",
         "{}(0, 1)|cast('float32')",
     ),
     OpCase(("image",), "normalize(0.5, 0.5)", r"Write (scale=255) to", "normalize(0.5, 0.5, {})"),

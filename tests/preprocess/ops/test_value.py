@@ -102,7 +102,7 @@ def test_cast_integers_that_do_not_fit_are_an_error_when_read(
 @pytest.mark.parametrize(
     ("ops", "image", "text"),
     [
-        ("value_range(0, 1)", IMAGES / 255, r"must be uint8.*float64\[4, 5.*Put value_range"),
+        ("value_range(0, 1)", IMAGES / 255, r"must be uint8.*float64\[4, 5.*Write value_range"),
         ("value_range(0, 1)", [b"x"], r"numbers.*string\[1\]. Put an op that decodes"),
         ("normalize(0, (1, 2))", IMAGES, "mean has 1 and std 2. Give as many as channels"),
         ("cast('int32')", [b"x"], r"numbers; 'image' is string\[1\]"),
