@@ -102,6 +102,7 @@ def test_find_feature_of_a_dict_is_none() -> None:
 def test_to_path_nests_at_the_slashes_of_a_text() -> None:
     assert to_path("a/b") == ("a", "b")
     assert to_path(("a/b",)) == ("a/b",)
+    assert to_path("/b") == ("/b",)
 
 
 @pytest.mark.parametrize(

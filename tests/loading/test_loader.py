@@ -520,7 +520,7 @@ def test_build_logs_one_summary_and_warns_of_what_is_left_out(
         tjb.build(numbers_folder, global_batch_size=8, num_epochs=1, remainder="drop")
     lines = [record.getMessage() for record in caplog.records]
     assert sum("8 rows on mesh data=4" in line for line in lines) == 1
-    assert any("7 of 23 examples are left out of each epoch" in line for line in lines)
+    assert any("7 examples are left out of each epoch of 23" in line for line in lines)
 
 
 def test_build_warns_of_a_batch_that_no_epoch_fills(

@@ -60,6 +60,23 @@ def test_iter_transform_that_fails_names_itself_the_example_step_and_process(
     assert len(loader.preview(12)) == len(chain) + 1
 
 
+def test_iter_transform_before_an_op_that_decodes_is_told_what_it_was_given(
+    digits_data_dir: str,
+) -> None:
+    def add_mean(example: dict[str, Any]) -> dict[str, Any]:
+        return {**example, "mean": tf.reduce_mean(tf.cast(example["image"], tf.float32))}
+
+    loader = tjb.build(
+        "digits",
+        data_dir=digits_data_dir,
+        global_batch_size=8,
+        transforms=[tjb.MapExamples(add_mean), tjb.op("decode_random_crop(8)")],
+    )
+    text = r"1\. add_mean fails on .*the stored bytes that 2\. decode_random_crop\(8\) decodes"
+    with pytest.raises(tjb.TransformError, match=text):
+        next(loader.host_batches())
+
+
 @pytest.mark.parametrize("mixes", [False, True])
 def test_explain_does_not_blame_an_example_that_the_filter_left_out(
     numbers_folder: str, mixes: bool

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
+import numpy as np
 import pytest
 
 from tests.reading.test_decode import features_of
 from tfjax_batches.errors import FeatureError
+from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.ragged import length_path
 from tfjax_batches.pipeline.host_features import check_device_features, choose_host_paths
 from tfjax_batches.reading.decode import Decoder
@@ -40,6 +42,14 @@ def test_check_device_features_tells_what_made_them_so_and_what_can_be_parsed() 
         )
     assert "  text: a string, made by 1. f\n" in str(caught.value)
     assert "features=" not in str(caught.value)
+
+
+def test_check_device_features_advises_a_shape_for_what_no_op_can_shape() -> None:
+    specs = {("image",): FeatureSpec(shape=(8, 8, None), dtype=np.dtype(np.float32))}
+    with pytest.raises(
+        FeatureError, match=r"set their shape in the transform, as in tf\.ensure_sh"
+    ):
+        check_device_features(specs, (), "made", (("image",),), lambda path: ", made by 1. f")
 
 
 def test_choose_host_paths_take_lengths_along_where_they_are() -> None:

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 import tfjax_batches as tjb
 from tests.made_datasets import make_numbers
+from tests.placing.test_prefetcher import eventually
 from tfjax_batches.pipeline.host_pipeline import HostPipeline
 from tfjax_batches.pipeline.weak_call import WeakCall, hold_while_alive
 
@@ -72,6 +73,13 @@ def test_loaders_made_anew_need_no_more_files_than_one(folder: str) -> None:
                 assert open_files() == before
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_loop_to_the_end_closes_its_files(folder: str) -> None:
+    with no_collector() as before:
+        for batch in build(folder, num_epochs=1, global_batch_size=FILES // 3):
+            del batch
+        assert eventually(lambda: open_files() == before)  # the thread ends after the last batch
 
 
 def test_dataset_that_outlives_its_loader_reads_on_and_then_closes_its_files(folder: str) -> None:

@@ -80,6 +80,16 @@ def test_open_builder_unknown_dataset_is_named(
         assert text in str(caught.value)
 
 
+def test_open_builder_names_the_versions_that_are_prepared(
+    numbers_folder: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "unregistered" / "1.0.0"
+    shutil.copytree(numbers_folder, folder)
+    for dataset, data_dir in [("unregistered:2.0.0", str(tmp_path)), (str(folder.parent), None)]:
+        with pytest.raises(DatasetNotFoundError, match=f"readable as dataset=…: {folder}"):
+            open_builder(dataset, data_dir)
+
+
 def test_open_builder_a_bare_name_is_a_dataset_beside_a_folder_of_that_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -232,6 +232,12 @@ def test_decode_pad_to_what_it_cannot_make_dense_is_named(kind: str, text: str) 
     assert text in str(caught.value)
 
 
+def test_decode_pad_to_a_feature_named_twice_is_refused() -> None:
+    pad_to = {"objects/box": 2, ("objects", "box"): 3}
+    with pytest.raises(FeatureError, match=r"each feature once; 'objects/box' is named again"):
+        Decoder(features_of("objects"), None, "made", pad_to=pad_to)
+
+
 def test_decode_pad_to_bad_names_are_refused() -> None:
     features = tfds.features.FeaturesDict(
         {"x": tfds.features.Sequence(np.int64), "x_length": np.int64, "y": np.int64}

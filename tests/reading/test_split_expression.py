@@ -146,6 +146,7 @@ TEN_IN_THREE = [4, 3, 3]
         (tfds.even_splits("train[5:4]", 2)[0], ["train[5:4]", "Swap"]),
         ("train[-1%:]", ["-1% of train (10 examples) rounds to none", "train[-1:]"]),
         ("train[:-4%]", ["-4% of train", "train[-1:]"]),
+        ("train[-2%:-1%]", ["-2% of train", "train[-1:]"]),
         ("test+train[-1%:]", ["-1% of train"]),
         (tfds.even_splits("train[-1%:]", 2)[1], ["-1% of train"]),
         ("train[:0shard]", ["train[:0shard] as all of train", "Write train,"]),

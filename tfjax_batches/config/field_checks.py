@@ -73,8 +73,11 @@ def _names(*, optional: bool = False) -> Check:
         if optional and value is None:
             return None
         # A string is a sequence of its letters: a common slip, which would pass in silence.
-        if not isinstance(value, tuple | list) or not all(map(is_feature_name, value)):
+        is_list = isinstance(value, tuple | list)
+        if not is_list or not all(map(is_feature_name, value)):
+            bad = [each for each in value if not is_feature_name(each)] if is_list else []
             hint = f" Write ({value!r},)." if isinstance(value, str) else ""
+            hint = f" {bad[0]!r} is none." if bad else hint
             raise ConfigError(f"{name} must be a tuple of feature names; got {value!r}.{hint}")
         if optional and not value:
             raise ConfigError(f"{name} must name at least one feature; got (). None means all.")

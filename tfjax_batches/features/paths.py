@@ -70,8 +70,9 @@ def name_of(path: Path, known: Iterable[Path]) -> Name:
 
 
 def to_path(name: Name) -> Path:
-    """Return the path that a name gives to a new feature: `/` in a text nests."""
-    return tuple(name.split("/")) if isinstance(name, str) else name
+    """Return the path that a name gives to a new feature: `/` between keys nests."""
+    keys = tuple(name.split("/")) if isinstance(name, str) else name
+    return keys if all(keys) else (path_text(name),)
 
 
 def find_path(name: Name, known: Iterable[Path]) -> Path | None:

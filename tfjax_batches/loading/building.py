@@ -139,15 +139,14 @@ def _log_summary(loader: BatchLoader, dataset: str) -> None:
             plan.num_examples,
         )
     for count, when in (
-        (plan.left_out_each_epoch, "of each epoch"),
-        (plan.left_out_at_end, "at the end"),
+        (plan.left_out_each_epoch, f"of each epoch of {plan.num_examples}"),
+        (plan.left_out_at_end, "at the end of the run"),
     ):
         if count:
             logging.warning(
-                "tfjax_batches: %d of %d examples are left out %s, since they do not fill a batch "
-                "of %d; remainder='pad' delivers them.",
+                "tfjax_batches: %d examples are left out %s, since they do not fill a batch of %d; "
+                "remainder='pad' delivers them.",
                 count,
-                loader.num_examples,
                 when,
                 loader.config.global_batch_size,
             )

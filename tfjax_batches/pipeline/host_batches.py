@@ -18,7 +18,7 @@ from tfjax_batches.features.paths import Path
 from tfjax_batches.features.ragged import join_parts, split_parts
 from tfjax_batches.pipeline.groups import GroupSizes
 from tfjax_batches.pipeline.single_steps import SingleSteps
-from tfjax_batches.reading.bad_record import FAILURES
+from tfjax_batches.reading.bad_record import FAILURES, reason_of
 
 # Opening the dataset takes about as long (40 to 80 ms for images of 28 x 28, `scripts/bench.py
 # first_batch`): who makes steps alone for so long has lost no more than that, and a short
@@ -109,9 +109,9 @@ class HostBatches(Iterator[HostBatch]):
             self._single_end = self.step + self._sizes.steps
             element = self._make_alone()
             logging.warning(
-                "tfjax_batches: step %d failed (%s), and was made when tried again.",
+                "tfjax_batches: step %d failed, and was made when tried again: %s",
                 self.step,
-                type(error).__name__,
+                reason_of(error),
             )
             return element
 

@@ -65,12 +65,16 @@ def check_device_features(
     numbers = [path for path in refused if not specs[path].is_string]
     lengths = {name_of(p, specs): 16 for p in numbers if p in stored and specs[p].is_paddable}
     ops = "|".join(filter(None, (_shaping_op(name_of(p, specs), specs[p]) for p in numbers)))
+    needs_shape = any(p not in stored and not _shaping_op("", specs[p]) for p in numbers)
     fixes = [
         f"leave them out: features={good!r}" if good and stored == [*refused] else "",
         f"leave them on the host: keep_on_host={host!r}",
         f"give them a length: pad_to={lengths!r}" if lengths else "",
         f"add ops that give them one shape (after transforms: tjb.op(…) of each): {ops}"
         if ops
+        else "",
+        "set their shape in the transform, as in tf.ensure_shape(image, [8, 8, 3])"
+        if needs_shape
         else "",
     ]
     raise FeatureError(

@@ -217,10 +217,13 @@ class HostPipeline:
             for example in failure.examples.tolist()
             if example != PADDING
         )
+        after = self.chain.labels.index(failure.label) + 1
+        decoding = [each.label for each in self.chain.transforms[after:] if each.transform.encoded]
+        hint = f"It is given the stored bytes that {decoding[0]} decodes. " if decoding else ""
         return TransformError(
             f"A transform returns features for every example; {failure.label} fails on {stored}: "
-            f"{failure.reason} Correct the transform, or leave the example out with a split or "
-            f"with filter=tjb.FilterExamples(…). {where}"
+            f"{failure.reason} {hint}Correct the transform, or leave the example out with a split "
+            f"or with filter=tjb.FilterExamples(…). {where}"
         )
 
     def _read_few(self, step_plan: StepPlan) -> Iterator[RecordGroup]:

@@ -81,6 +81,9 @@ class Buffer(Generic[B]):
                 self._changed.notify_all()
                 batch, state, _ = self._entries.popleft()
                 return batch, state
+            if isinstance(self._error, StopIteration):
+                # Not that one: with its traceback it would keep the iterator alive, and its files.
+                raise StopIteration
             if self._error is not None:
                 # Reset the traceback, which otherwise grows with each raise.
                 raise self._error.with_traceback(self._traceback)

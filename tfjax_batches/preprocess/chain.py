@@ -182,9 +182,11 @@ def to_transforms(transforms: object) -> tuple[Transform, ...]:
         isinstance(each, MapExamples | MapBatches) for each in transforms
     ):
         return tuple(transforms)
+    listed = transforms if isinstance(transforms, tuple | list) else [transforms]
+    ops = [f"tjb.op({each!r})" for each in listed if isinstance(each, str)]
     raise ConfigError(
         f"transforms must be a list of MapExamples and MapBatches; got {transforms!r}. "
-        "Write transforms=[tjb.MapExamples(fn)]."
+        f"Write transforms=[{ops[0] if ops else 'tjb.MapExamples(fn)'}]."
     )
 
 

@@ -60,6 +60,7 @@ def open_builder(
             known = [_OWN, *tfds.list_builders(with_community_datasets=False)]
             hint = nearest_hint(base_name, known)
             reason = f"none is registered or prepared in data_dir={data_dir!r}. {hint}"
+            reason += _prepared_hint(os.path.join(data_dir or "", base_name)) if data_dir else ""
         raise DatasetNotFoundError(
             f"dataset must name a TFDS dataset, 'name[/config][:version]'; {name!r} cannot be "
             f"built: {reason} Correct the name, config or version; or import the module that "
@@ -93,7 +94,15 @@ def check_prepared(builder: tfds.core.DatasetBuilder) -> None:
         f'`python -c "import tensorflow_datasets as tfds, {type(builder).__module__}; '
         f"tfds.builder('{name}', data_dir='{data_root(builder)}').download_and_prepare()\"`; "
         "or give data_dir."
+        f"{_prepared_hint(os.path.join(data_root(builder), builder.name))}"
     )
+
+
+def _prepared_hint(folder: str) -> str:
+    """Return which versions of a dataset are prepared in its folder, for messages."""
+    patterns = [os.path.join(folder, depth, "dataset_info.json") for depth in ("*", "*/*")]
+    found = sorted(os.path.dirname(path) for each in patterns for path in tf.io.gfile.glob(each))
+    return f" Prepared, and readable as dataset=…: {', '.join(found)}." if found else ""
 
 
 def data_root(builder: tfds.core.DatasetBuilder) -> str:
@@ -122,7 +131,7 @@ def _open_folder(name: str) -> tfds.core.DatasetBuilder:
             "A dataset's folder is the versioned one, with dataset_info.json and features.json as "
             f"TFDS wrote them; {name} cannot be read: {_reason(error)} Give the folder "
             "<data_dir>/<name>[/<config>]/<version>, or the dataset by name."
-            f"{_metadata_hint(folder)}"
+            f"{_metadata_hint(folder)}{_prepared_hint(folder)}"
         ) from error
 
 

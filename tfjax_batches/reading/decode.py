@@ -164,6 +164,11 @@ def _choose_lengths(
     lengths: dict[Path, int] = {}
     for name, length in pad_to.items():
         paths = choose_paths(specs, [name], f"pad_to must name parsed features of {dataset}")
+        if twice := sorted(lengths.keys() & paths):
+            raise FeatureError(
+                f"pad_to must name each feature once; {path_text(twice[0])!r} is named again by "
+                f"{name!r}. Leave one of them out."
+            )
         lengths |= dict.fromkeys(paths, length)
     for path in lengths:
         name = name_of(path, specs)

@@ -47,7 +47,7 @@ class RetryingReader:
                 if failures == len(_PAUSES):
                     raise
                 time.sleep(_PAUSES[failures])
-                failures, reason = failures + 1, str(error)
+                failures, reason = failures + 1, str(error.__cause__ or error)
                 continue
             if failures:
                 self._log(purpose, reason)

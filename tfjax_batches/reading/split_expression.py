@@ -102,12 +102,12 @@ def _check_units(text: str) -> None:
 
 def _check_part(part: tfds.core.ReadInstruction, splits: tfds.core.SplitDict) -> None:
     """Raise where TFDS would read other examples than a part says."""
-    for each in part.to_absolute(splits):
-        _to_range(each, splits)
     bounds = [bound for bound in (part.from_, part.to) if bound is not None]
     if part.unit == "%":
         for bound in bounds:
             _check_share(bound, part, splits)
+    for each in part.to_absolute(splits):
+        _to_range(each, splits)
     if part.unit == "shard":
         _check_shards(part, bounds, splits[part.split_name].num_shards)
 
