@@ -5,6 +5,7 @@ import pytest
 from tests.reading.test_decode import features_of
 from tfjax_batches.errors import FeatureError
 from tfjax_batches.features.feature_spec import FeatureSpec
+from tfjax_batches.features.paths import Path
 from tfjax_batches.features.ragged import length_path
 from tfjax_batches.pipeline.host_features import check_device_features, choose_host_paths
 from tfjax_batches.reading.decode import Decoder
@@ -45,7 +46,9 @@ def test_check_device_features_tells_what_made_them_so_and_what_can_be_parsed() 
 
 
 def test_check_device_features_advises_a_shape_for_what_no_op_can_shape() -> None:
-    specs = {("image",): FeatureSpec(shape=(8, 8, None), dtype=np.dtype(np.float32))}
+    specs: dict[Path, FeatureSpec] = {
+        ("image",): FeatureSpec(shape=(8, 8, None), dtype=np.dtype(np.float32))
+    }
     with pytest.raises(
         FeatureError, match=r"set their shape in the transform, as in tf\.ensure_sh"
     ):
