@@ -33,6 +33,8 @@ def test_check_files_exist_lists_each_folder_once(
     monkeypatch.setattr(tf.io.gfile, "listdir", listdir)
     check_files_exist(split)
     assert sorted(listed) == sorted(folders)
+    monkeypatch.chdir(tmp_path)
+    check_files_exist(write_split("", 2, 1))
     tf.io.gfile.remove(ranges[4].path)
     with pytest.raises(RecordError) as caught:
         check_files_exist(split)

@@ -44,7 +44,7 @@ def _list_folders(paths: Iterable[str]) -> set[str]:
     present = set()
     for folder in {os.path.dirname(path) for path in paths}:
         try:
-            present |= {os.path.join(folder, name) for name in tf.io.gfile.listdir(folder)}
+            present |= {os.path.join(folder, name) for name in tf.io.gfile.listdir(folder or ".")}
         except FILE_ERRORS as error:
             raise unreadable_file(folder, error) from error
     return present
