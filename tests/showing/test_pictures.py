@@ -67,6 +67,8 @@ def test_show_marks_padding_and_takes_names_for_the_label_alone() -> None:
         "_mask": np.array([True, True, False]),
     }
     assert titles(tjb.show(batch, label_names=["ant", "bee"])) == ["bee", "ant", "padding"]
+    whole = {**batch, "label": np.array([0, 1, 0])}  # goes before that of a dict
+    assert titles(tjb.show(whole)) == ["0", "1", "padding"]
     assert titles(tjb.show(batch, label="count")) == ["0", "1", "padding"]
     table = lines(tjb.show(batch, image="", label_names={"nested/label": ["ant", "bee"]}))
     assert [row[table[0].index("nested/label")] for row in table[1:]] == ["bee", "ant", "7"]

@@ -3,7 +3,7 @@
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,8 +72,10 @@ def show(
     if not is_integer(n, 1):
         raise ConfigError(f"n is a number of rows, at least 1; got n={n!r}. Pass n=16.")
     rows, values = _first_rows(batch, n)
-    images = _find("image", image, values, _is_image)
-    labels = _find("label", label, values, lambda path, array: path[-1] == "label")
+    images = _find("image", image, values, [p for p, array in values.items() if _is_image(array)])
+    # A label within a dict comes after that of the example.
+    found = sorted((path for path in values if path[-1] == "label"), key=len)
+    labels = _find("label", label, values, found)
     if not isinstance(label_names, Mapping):
         label_names = {path_text(labels): label_names} if label_names else {}
     if not images:
@@ -82,14 +84,10 @@ def show(
     return _draw_images(_to_levels(images, values[images]), titles)
 
 
-def _find(
-    argument: str, name: Name | None, values: _Values, is_default: Callable[[Path, Any], bool]
-) -> Path:
-    """Return the path of a named feature, or of the first that a name of None means; (): none."""
-    if name is None:
-        return next((path for path, array in values.items() if is_default(path, array)), ())
+def _find(argument: str, name: Name | None, values: _Values, defaults: Sequence[Path]) -> Path:
+    """Return the path of a named feature; None: the first of the defaults; empty: ()."""
     if not name:
-        return ()
+        return defaults[0] if name is None and defaults else ()
     if (path := find_feature(name, values)) is None:
         raise FeatureError(
             f"{argument} names a feature of the batch; {name!r} is not one. "
@@ -121,7 +119,7 @@ def _first_rows(batch: Mapping[str, Any], n: int) -> tuple[Int64Array, _Values]:
     }
 
 
-def _is_image(path: Path, array: npt.NDArray[Any]) -> bool:
+def _is_image(array: npt.NDArray[Any]) -> bool:
     if array.ndim == 3:
         return array.dtype == np.uint8
     return array.ndim == 4 and array.shape[-1] in (1, 3, 4) and array.dtype.kind not in "OSU"
@@ -138,7 +136,7 @@ def _to_levels(path: Path, images: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """Return images as matplotlib draws them, from 0 (black) to 1 (white)."""
     if images.ndim == 4 and images.shape[-1] == 1:
         images = images[..., 0]
-    if images.ndim != 3 and not _is_image(path, images):
+    if images.ndim != 3 and not _is_image(images):
         raise FeatureError(
             "Images are [rows, height, width] or have 1, 3 or 4 channels last; feature "
             f"{path_text(path)!r} is {list(images.shape)}. Pass image='' to draw a table."
