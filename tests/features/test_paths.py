@@ -38,7 +38,9 @@ def test_nest_and_flatten_are_inverses(nested: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", ["", 3, None])
 def test_flatten_name_that_is_no_text_is_refused(name: object) -> None:
-    with pytest.raises(FeatureError, match=rf"name must be a string; got {name!r}\. Rename it"):
+    with pytest.raises(
+        FeatureError, match=rf"name must be a text, not empty; got {name!r}\. Rename it"
+    ):
         flatten({"x": {name: 1}})
 
 

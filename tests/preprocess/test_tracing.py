@@ -236,7 +236,7 @@ def test_build_chain_unknown_shape_is_named(
         ([1.0], "returns list"),
         ({}, "returns none"),
         ({"a": {}}, "returns none"),
-        ({3: 1.0}, "must be a string; got 3. Rename it."),
+        ({3: 1.0}, "must be a text, not empty; got 3. Rename it."),
         ({"_id": 1.0}, "returns _id"),
         ({"_host": {"x": 1.0}}, "returns _host/x"),
         ({"a": None}, "returns 'a' as NoneType"),

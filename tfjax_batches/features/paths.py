@@ -39,7 +39,9 @@ def flatten(nested: Mapping[str, Any]) -> dict[Path, Any]:
     flat: dict[Path, Any] = {}
     for key, value in nested.items():
         if not isinstance(key, str) or not key:
-            raise FeatureError(f"A feature's name must be a string; got {key!r}. Rename it.")
+            raise FeatureError(
+                f"A feature's name must be a text, not empty; got {key!r}. Rename it."
+            )
         if isinstance(value, Mapping):
             flat |= {(key, *path): part for path, part in flatten(value).items()}
         else:
