@@ -31,14 +31,14 @@ class WeakCall:
                 threads of an iterator may still ask for data while the iterator is deleted.
         """
         if (function := self._function()) is None:
-            raise StopIteration("The dataset that this function belongs to was deleted.")
+            raise StopIteration(
+                "A dataset must be kept as long as it is read; the one of this function was "
+                "deleted. Keep it, or one made from it, in a variable."
+            )
         return function(*arguments)
 
 
 def hold_while_alive(dataset: tf.data.Dataset, function: Callable[..., Any]) -> None:
     """Keep a function alive as long as a dataset is, which its iterators keep alive."""
-    weakref.finalize(dataset, _do_nothing, function).atexit = False
-
-
-def _do_nothing(function: Callable[..., Any]) -> None:
-    """Drop the function."""
+    # What it calls with the function, at the dataset's end, does nothing.
+    weakref.finalize(dataset, id, function).atexit = False
