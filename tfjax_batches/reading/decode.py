@@ -107,12 +107,7 @@ class Decoder:
     def each_feature(self) -> Iterator[tuple[str, FeatureSpec, Callable[[tf.Tensor], Any]]]:
         """Yield name, spec and function of each feature, to decode it apart from the others."""
         for path, decoder in self._decoders.items():
-
-            @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-            def decode(records: tf.Tensor, decoder: FeatureDecoder = decoder) -> Any:
-                return decoder.decode(tf.io.parse_example(records, decoder.parse_specs))
-
-            yield path_text(path), decoder.spec, decode
+            yield path_text(path), decoder.spec, decoder.decode_records
 
 
 def _check_parsable(

@@ -56,6 +56,12 @@ class FeatureDecoder:
         stored = {key: parsed[key] for key in self.parse_specs}
         return map_rows(self._decode_example, stored, self.spec.row_signature)
 
+    # AutoGraph would change the class and text of errors.
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    def decode_records(self, records: tf.Tensor) -> tf.Tensor | tf.RaggedTensor:
+        """Return the values of some records, string[n], apart from the other features."""
+        return self.decode(tf.io.parse_example(records, self.parse_specs))
+
     def _decode_example(self, example: Row) -> tf.Tensor | tf.RaggedTensor:
         restored = {key: _restore_one(key, info, example) for key, info in self._stored.items()}
         if len(restored) == 1:

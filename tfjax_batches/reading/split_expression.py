@@ -47,9 +47,10 @@ def resolve_split(
     try:
         for part in _parts(split, splits):
             _check_part(part, splits)
+        instruction = tfds.core.ReadInstruction
         whole = isinstance(split, str) and split in splits  # any name, also one like 'all'
-        parsed = tfds.core.ReadInstruction(split) if whole else _parse(split)
-        ranges = tuple(_to_range(each, splits) for each in parsed.to_absolute(splits))
+        parsed = instruction(split) if whole else instruction.from_spec(split)
+        return tuple(_to_range(each, splits) for each in parsed.to_absolute(splits))
     except SplitError as error:
         raise SplitError(f"{error} (This is split={str(split)!r} of {dataset}.)") from error
     except Exception as error:  # TFDS has no class for these
@@ -58,17 +59,12 @@ def resolve_split(
             f"{dataset} ({textwrap.shorten(str(error), 120)}). "
             f"{' '.join([*_hints(split, splits), known_splits(splits)])}"
         ) from error
-    return ranges
 
 
 def known_splits(splits: tfds.core.SplitDict) -> str:
     """Return a sentence that names the splits of a dataset, for messages."""
     counts = ", ".join(f"{name} ({info.num_examples})" for name, info in splits.items())
     return f"Its splits, with their numbers of examples: {counts}; a part is 'train[:90%]'."
-
-
-def _parse(split: tfds.typing.SplitArg) -> tfds.typing.SplitArg:
-    return tfds.core.ReadInstruction.from_spec(split)
 
 
 def _parts(
@@ -78,7 +74,7 @@ def _parts(
     if isinstance(split, str):
         for text in [] if split in splits else re.split(r"\s*\+\s*", split):
             _check_units(text)
-            yield from _parts(_parse(text), splits)
+            yield from _parts(tfds.core.ReadInstruction.from_spec(text), splits)
     elif isinstance(split, tfds.core.ReadInstruction):
         yield split
     else:  # TFDS's sums have a `left` and a `right`, its even splits a `split`
