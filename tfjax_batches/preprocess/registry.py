@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From op strings to transforms; `op`, which makes one, and `register_op`, which adds an own op."""
+"""From op strings to transforms: `op` makes one, `register_op` adds an op of a user."""
 
 import dataclasses
 import inspect

@@ -21,7 +21,7 @@ def is_remote(path: str) -> bool:
 
 
 def local_path(path: str) -> str:
-    """Return a path with `~` written out; that of a `file://` address is a path of this machine."""
+    """Return a path with `~` expanded and without `file://`."""
     return os.path.expanduser(path.removeprefix("file://"))
 
 

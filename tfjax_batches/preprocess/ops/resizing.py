@@ -117,9 +117,9 @@ def inception_crop(
     """Cut a random window out of decoded images and resize it.
 
     [n, h, w, c], dense or ragged → [n, height, width, c] of the same dtype. `decode_random_crop`
-    does the same to stored images, and is faster. Windows are drawn as there; a share of 0.05 is
-    the least in big_vision and in TensorFlow's official models, 0.08 in Szegedy et al., "Going
-    Deeper with Convolutions", 2015. Values are rounded as in `resize`.
+    cuts the same windows out of stored images, faster, if `area` is the same; halves are rounded
+    up there, and to even here. A share of 0.05 is the least in big_vision and in TensorFlow's
+    official models, 0.08 in Szegedy et al., "Going Deeper with Convolutions", 2015.
 
     Args:
         size: Side in pixels, or (height, width).
