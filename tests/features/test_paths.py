@@ -13,9 +13,9 @@ from tfjax_batches.features.paths import (
     find_feature,
     find_path,
     flatten,
-    name_of,
     nest,
     path_text,
+    shortest_name,
     to_path,
 )
 
@@ -48,7 +48,7 @@ def test_flatten_name_that_is_no_text_is_refused(name: object) -> None:
 def test_name_of_gives_a_name_that_is_found(nested: dict[str, Any]) -> None:
     known = list(flatten(nested))
     for path in known:
-        name = name_of(path, known)
+        name = shortest_name(path, known)
         assert find_path(name, known) == find_path(path, known) == path
         assert path_text(name) == path_text(path)
 
@@ -64,7 +64,7 @@ def test_name_of_gives_a_name_that_is_found(nested: dict[str, Any]) -> None:
     ],
 )
 def test_name_of_is_a_text_where_that_means_the_path(path: Path, name: Name) -> None:
-    assert name_of(path, KNOWN) == name
+    assert shortest_name(path, KNOWN) == name
 
 
 @pytest.mark.parametrize(

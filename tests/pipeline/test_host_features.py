@@ -17,7 +17,7 @@ def test_check_device_features_names_all_at_once() -> None:
     features = features_of("text", "any_image", "numbers", "ragged", "objects", "label")
     specs = Decoder(features, None, "made").specs
     with pytest.raises(FeatureError) as caught:
-        check_device_features(specs, (), "made/1.0.0")
+        check_device_features(specs, (), "made/1.0.0", specs)
     message = str(caught.value)
     assert "fixed shape" in message
     assert "made/1.0.0" in message
@@ -27,8 +27,8 @@ def test_check_device_features_names_all_at_once() -> None:
     assert "  objects/box: float32 of shape (None, 4)" in message
     assert "leave them out: features=('label',)" in message
     assert "keep_on_host=('any_image', 'numbers', 'objects/box', 'objects/label'," in message
-    check_device_features({("label",): specs[("label",)]}, (), "made")
-    check_device_features(specs, set(specs) - {("label",)}, "made")
+    check_device_features({("label",): specs[("label",)]}, (), "made", specs)
+    check_device_features(specs, set(specs) - {("label",)}, "made", specs)
 
 
 def test_check_device_features_tells_what_made_them_so_and_what_can_be_parsed() -> None:

@@ -65,7 +65,7 @@ def path_text(path: Name) -> str:
     return path if isinstance(path, str) else "/".join(path)
 
 
-def name_of(path: Path, known: Iterable[Path]) -> Name:
+def shortest_name(path: Path, known: Iterable[Path]) -> Name:
     """Return the shortest name that `find_path` takes for a path among the known ones."""
     text = path_text(path)
     return text if _readings(text, known) == [path] else path

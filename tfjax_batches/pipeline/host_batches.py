@@ -109,7 +109,8 @@ class HostBatches(Iterator[HostBatch]):
             self._single_end = self.step + self._sizes.steps
             element = self._make_alone()
             logging.warning(
-                "tfjax_batches: step %d failed, and was made when tried again: %s",
+                "tfjax_batches: one of %d steps from step %d on failed; each is made alone: %s",
+                self._sizes.steps,
                 self.step,
                 reason_of(error),
             )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from tfjax_batches.errors import FeatureError
 from tfjax_batches.features.feature_spec import FeatureSpec
-from tfjax_batches.features.paths import Name, Path, choose_paths, name_of, path_text
+from tfjax_batches.features.paths import Name, Path, choose_paths, path_text, shortest_name
 from tfjax_batches.features.ragged import length_path
 
 
@@ -34,7 +34,7 @@ def check_device_features(
     specs: Mapping[Path, FeatureSpec],
     host_paths: Collection[Path],
     dataset: str,
-    parsed: Collection[Path] | None = None,
+    parsed: Collection[Path],
     origin_of: Callable[[Path], str] = lambda path: "",
 ) -> None:
     """Raise one error for all features that no device can hold and that do not stay on the host.
@@ -43,8 +43,9 @@ def check_device_features(
         specs: What batches hold, by path.
         host_paths: Those that stay on the host.
         dataset: The dataset's name, for messages.
-        parsed: Paths that the config's `features` may name. None: those of `specs`.
-        origin_of: Returns which transform made a feature so, for messages; empty: none did.
+        parsed: Paths that the config's `features` may name.
+        origin_of: Returns the text that names the transform which gave a feature its spec; empty:
+            it is as TFDS decodes it.
 
     Raises:
         FeatureError: Names each string and each feature without a fixed shape.
@@ -59,27 +60,25 @@ def check_device_features(
     listed = "\n".join(f"  {path_text(path)}: {form}" for path, form in refused.items())
     # `features` and `pad_to` name features as they are stored.
     stored = [path for path in refused if not origin_of(path)]
-    known = specs if parsed is None else parsed
-    good = tuple(name_of(path, known) for path in known if path not in refused)
-    host = tuple(name_of(path, specs) for path in sorted({*host_paths, *refused}))
+    good = tuple(shortest_name(path, parsed) for path in parsed if path not in refused)
+    host = tuple(shortest_name(path, specs) for path in sorted({*host_paths, *refused}))
     numbers = [path for path in refused if not specs[path].is_string]
-    lengths = {name_of(p, specs): 16 for p in numbers if p in stored and specs[p].is_paddable}
-    ops = "|".join(filter(None, (_shaping_op(name_of(p, specs), specs[p]) for p in numbers)))
-    needs_shape = any(p not in stored and not _shaping_op("", specs[p]) for p in numbers)
-    fixes = [
-        f"leave them out: features={good!r}" if good and stored == [*refused] else "",
-        f"leave them on the host: keep_on_host={host!r}",
-        f"give them a length: pad_to={lengths!r}" if lengths else "",
-        f"add ops that give them one shape (after transforms: tjb.op(…) of each): {ops}"
-        if ops
-        else "",
-        "set their shape in the transform, as in tf.ensure_shape(image, [8, 8, 3])"
-        if needs_shape
-        else "",
-    ]
+    lengths = {shortest_name(p, specs): 16 for p in numbers if p in stored and specs[p].is_paddable}
+    ops = [_shaping_op(shortest_name(path, specs), specs[path]) for path in numbers]
+    needs_shape = any(p not in stored and not op for p, op in zip(numbers, ops, strict=True))
+    joined = "|".join(filter(None, ops))
+    fixes = {
+        f"leave them out: features={good!r}": bool(good) and stored == [*refused],
+        f"leave them on the host: keep_on_host={host!r}": True,
+        f"give them a length: pad_to={lengths!r}": bool(lengths),
+        f"add ops that give them one shape (after transforms: tjb.op(…) of each): {joined}": bool(
+            joined
+        ),
+        "set their shape in the transform, as in tf.ensure_shape(image, [8, 8, 3])": needs_shape,
+    }
     raise FeatureError(
         f"A device holds features of fixed shape that are no strings; {dataset} has others:\n"
-        f"{listed}\nTo fix it, {'; or '.join(filter(None, fixes))}."
+        f"{listed}\nTo fix it, {'; or '.join(fix for fix, works in fixes.items() if works)}."
     )
 
 

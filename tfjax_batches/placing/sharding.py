@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sharding of each entry of a batch."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import jax
 import numpy as np
@@ -83,7 +83,7 @@ def feature_sharding(
 
 
 def shardings_by_path(
-    feature_shardings: Mapping[Name, NamedSharding], known: Iterable[Path]
+    feature_shardings: Mapping[Name, NamedSharding], known: Collection[Path]
 ) -> dict[Path, NamedSharding]:
     """Return `feature_shardings` by path.
 
@@ -94,7 +94,6 @@ def shardings_by_path(
     Raises:
         LayoutError: A name is that of no such feature.
     """
-    known = list(known)
     found: dict[Path, NamedSharding] = {}
     for name, sharding in feature_shardings.items():
         if (path := find_feature(name, known)) is None:

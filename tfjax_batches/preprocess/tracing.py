@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tfjax_batches.errors import BatchesError, ConfigError, FeatureError
 from tfjax_batches.features.feature_spec import FeatureSpec
-from tfjax_batches.features.paths import RESERVED, Path, flatten, name_of, nest, path_text
+from tfjax_batches.features.paths import RESERVED, Path, flatten, nest, path_text, shortest_name
 from tfjax_batches.features.rows import Value
 from tfjax_batches.preprocess.transforms import MapExamples, Transform
 
@@ -101,7 +101,7 @@ def _fix_for(cause: BaseException, before: Specs) -> str:
     # As TensorFlow's functions that decode images say it.
     takes_bytes = isinstance(cause, TypeError) and "uint8" in str(cause) and "string" in str(cause)
     if images and takes_bytes:
-        names = tuple(name_of(path, before) for path in images)
+        names = tuple(shortest_name(path, before) for path in images)
         return f"Write encoded={names!r} if the function takes the stored bytes of these images."
     return "Fix the function, or change its place among the transforms."
 

@@ -20,8 +20,8 @@ from tfjax_batches.features.paths import (
     choose_paths,
     feature_hint,
     find_feature,
-    name_of,
     path_text,
+    shortest_name,
 )
 from tfjax_batches.features.ragged import length_path, pad_rows, padded_specs
 from tfjax_batches.reading.feature_decoder import (
@@ -114,9 +114,9 @@ def _check_parsable(
     features: Mapping[Path, tfds.features.FeatureConnector], known: Iterable[Path], dataset: str
 ) -> None:
     """Raise one error for all features whose sizes cannot be told from their records."""
-    refused = [name_of(path, known) for path in features if not is_parsable(features[path])]
+    refused = [shortest_name(path, known) for path in features if not is_parsable(features[path])]
     if refused:
-        good = tuple(name_of(p, known) for p in features if name_of(p, known) not in refused)
+        good = tuple(n for p in features if (n := shortest_name(p, known)) not in refused)
         raise FeatureError(
             "TFDS parses a feature with one unknown size, or with an encoding; "
             f"{', '.join(map(repr, refused))} of {dataset} have more unknown sizes. Leave them "
@@ -166,7 +166,7 @@ def _choose_lengths(
             )
         lengths |= dict.fromkeys(paths, length)
     for path in lengths:
-        name = name_of(path, specs)
+        name = shortest_name(path, specs)
         if not specs[path].is_paddable:
             raise FeatureError(
                 "pad_to needs a feature in which only the first dim varies; "

@@ -18,9 +18,9 @@ from tfjax_batches.features.paths import (
     feature_hint,
     find_feature,
     flatten,
-    name_of,
     nest,
     path_text,
+    shortest_name,
 )
 from tfjax_batches.features.rows import Value
 from tfjax_batches.preprocess.argument_checks import check_name
@@ -61,7 +61,7 @@ def check_free(batch: Batch, new: Path) -> None:
     for path in features:
         shared = path[: len(new)]
         if shared == new[: len(shared)]:
-            taken = name_of(shared, features)
+            taken = shortest_name(shared, features)
             raise FeatureError(
                 f"A new feature needs a free name; {path_text(new)!r} overlaps with "
                 f"{path_text(path)!r}. Put drop({taken!r}) in front, or choose another."
