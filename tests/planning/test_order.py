@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfjax_batches.planning.order import ORDER_VERSION, permute
+from tfjax_batches.planning.order import ORDER_VERSION, permute, unpermute
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "order.json"
 
@@ -86,3 +86,18 @@ def test_permute_order_and_place_are_uncorrelated(size: int) -> None:
         (np.diff(epoch_order(size, seed, 0)) == 1).sum() for seed in range(30)
     ]  # about one a permutation
     assert np.mean(neighbours) < 3
+
+
+@given(st.integers(1, 3000), st.integers(0, 2**63 - 1), st.integers(0, 2**40))
+def test_unpermute_leads_back(size: int, seed: int, epoch: int) -> None:
+    found = unpermute(epoch_order(size, seed, epoch), size, seed, np.full(size, epoch))
+    np.testing.assert_array_equal(found, np.arange(size))
+
+
+@pytest.mark.parametrize("size", [2**31 + 11, 10**12, 2**61])
+def test_unpermute_huge_size_leads_back(size: int) -> None:
+    places = np.concatenate([np.arange(1000), np.arange(size - 1000, size)])
+    epochs = np.arange(2000) % 7
+    np.testing.assert_array_equal(
+        unpermute(permute(places, size, 3, epochs), size, 3, epochs), places
+    )

@@ -3,10 +3,12 @@
 
 Owns `ORDER_VERSION`: for one version, `permute` returns the same values on every machine and in
 every release, because runs resume by them. Holds at all times: for each (seed, epoch), `permute`
-maps `range(size)` one to one onto itself. Knows no batches, processes or files.
+maps `range(size)` one to one onto itself, and `unpermute` inverts it. Knows no batches, processes
+or files.
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -45,15 +47,45 @@ def permute(places: Int64Array, size: int, seed: int, epochs: Int64Array) -> Int
         >>> permute(np.arange(5), size=5, seed=0, epochs=np.zeros(5, np.int64)).tolist()
         [0, 1, 3, 4, 2]
     """
+    return _walk(_encipher, places, size, seed, epochs)
+
+
+def unpermute(examples: Int64Array, size: int, seed: int, epochs: Int64Array) -> Int64Array:
+    """Return the place of each example in its shuffled epoch: the inverse of `permute`.
+
+    Args:
+        examples: int64[n], each `0 <= example < size`.
+        size: As for `permute`.
+        seed: As for `permute`.
+        epochs: int64[n], the epoch that is asked about for each example.
+
+    Returns:
+        int64[n], each in `range(size)`.
+
+    Example:
+        >>> unpermute(np.array([0, 1, 3, 4, 2]), size=5, seed=0, epochs=np.zeros(5, np.int64))
+        array([0, 1, 2, 3, 4])
+    """
+    return _walk(_decipher, examples, size, seed, epochs)
+
+
+def _walk(
+    cipher: Callable[[Uint64Array, int, int, Uint64Array], Uint64Array],
+    numbers: Int64Array,
+    size: int,
+    seed: int,
+    epochs: Int64Array,
+) -> Int64Array:
+    """Apply a cipher of the grid to numbers below `size` until they are below it again."""
     width = math.isqrt(size - 1) + 1  # ceil(sqrt(size))
     height = -(-size // width)
     epoch_values, epoch_of = np.unique(epochs, return_inverse=True)
     keys = _round_keys(seed, epoch_values)  # [rounds, epochs]
-    values = places.astype(np.uint64)
+    values = numbers.astype(np.uint64)
     pending = np.arange(values.size)  # indices of values still to be mapped into range
     while pending.size:
         key_of = epoch_of[pending] if epoch_values.size > 1 else 0
-        values[pending] = _encipher(values[pending], width, height, keys[:, key_of])
+        values[pending] = cipher(values[pending], width, height, keys[:, key_of])
         pending = pending[values[pending] >= size]
     return values.astype(np.int64)
 
@@ -64,6 +96,19 @@ def _encipher(values: Uint64Array, width: int, height: int, keys: Uint64Array) -
     for number in range(0, _ROUNDS, 2):
         left = (left + _hash_below(right, keys[number], width)) % np.uint64(width)
         right = (right + _hash_below(left, keys[number + 1], height)) % np.uint64(height)
+    return left * np.uint64(height) + right
+
+
+def _decipher(values: Uint64Array, width: int, height: int, keys: Uint64Array) -> Uint64Array:
+    """Undo `_encipher`."""
+    left, right = np.divmod(values, np.uint64(height))
+    for number in reversed(range(0, _ROUNDS, 2)):
+        # Unsigned: the width or height is added first.
+        shift = np.uint64(height) - _hash_below(left, keys[number + 1], height)
+        right = (right + shift) % np.uint64(height)
+        left = (left + np.uint64(width) - _hash_below(right, keys[number], width)) % np.uint64(
+            width
+        )
     return left * np.uint64(height) + right
 
 
