@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which source each row of a run comes from, by weights that hold at every prefix.
+
+The sources of a stage are the leaves of a binary tree, heaviest first. Of the `count` rows that
+reach a node, ⌊count · share + ½⌋ go to its left half and the others to the right one, so exactly
+one source gains a row at each position, and each source's number of rows stays within 2 of weight ·
+rows. Shares are fractions of 2**64 and all is computed in integers: a count below 2**61 is exact,
+and the rounding of the shares moves it by less than a row.
+
+Holds at all times: `locate` is one to one from positions to (source, place of that source), places
+of a source follow each other without a gap, and `positions_of` inverts it.
+"""
+
+import dataclasses
+import functools
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from tfjax_batches.planning.order import Int64Array
+from tfjax_batches.planning.splitmix import Uint64Array
+
+Int32Array = npt.NDArray[np.int32]
+
+_HALF = np.uint64(32)
+_LOW = np.uint64(2**32 - 1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Weights:
+    """How the rows of one stage are dealt out to its sources.
+
+    Attributes:
+        weights: One for each source, at least 0, one of them above 0; only their ratios count.
+
+    Example:
+        >>> sources, places = Weights(weights=(0.5, 0.25, 0.25)).locate(np.arange(8))
+        >>> sources.tolist(), places.tolist()
+        ([0, 1, 2, 0, 0, 1, 2, 0], [0, 0, 0, 1, 2, 1, 1, 3])
+    """
+
+    weights: tuple[float, ...]
+
+    def locate(self, positions: Int64Array) -> tuple[Int32Array, Int64Array]:
+        """Return the source of each position, int32[n], and its place there, int64[n]."""
+        shares, left, right, source = self._tree
+        node = np.zeros(len(positions), np.int32)
+        counts = positions.astype(np.uint64)
+        while (inner := source[node] < 0).any():
+            here = node[inner]
+            before = _round_share(counts[inner], shares[here])
+            goes_left = _round_share(counts[inner] + np.uint64(1), shares[here]) > before
+            node[inner] = np.where(goes_left, left[here], right[here])
+            counts[inner] = np.where(goes_left, before, counts[inner] - before)
+        return source[node], counts.astype(np.int64)
+
+    def counts_at(self, position: int) -> Int64Array:
+        """Return how many rows of each source come before a position, int64[sources]."""
+        shares, left, right, source = self._tree
+        counts = np.zeros(len(source), np.uint64)
+        counts[0] = position
+        for node in np.flatnonzero(source < 0):  # parents stand before their children
+            counts[left[node]] = _round_share(counts[node : node + 1], shares[node : node + 1])[0]
+            counts[right[node]] = counts[node] - counts[left[node]]
+        found = np.zeros(len(self.weights), np.int64)
+        found[source[source >= 0]] = counts[source >= 0]
+        return found
+
+    def positions_of(self, source: int, places: Int64Array) -> Int64Array:
+        """Return the position of each place of a source with a weight above 0, both int64[n]."""
+        shares, left, right, of_node = self._tree
+        node = int(np.flatnonzero(of_node == source)[0])
+        counts = places.astype(np.uint64)
+        while node:
+            (parent,) = np.flatnonzero((left == node) | (right == node)).tolist()
+            counts = _unround_share(counts, shares[parent], is_left=bool(left[parent] == node))
+            node = parent
+        return counts.astype(np.int64)
+
+    @functools.cached_property
+    def _tree(self) -> tuple[Uint64Array, Int32Array, Int32Array, Int32Array]:
+        """Share of the left half, left and right child, and source (-1: none) of each node."""
+        by_weight = [s for s, weight in enumerate(self.weights) if weight > 0]
+        by_weight.sort(key=lambda s: (-self.weights[s], s))
+        exact = [Fraction(weight) for weight in self.weights]
+        shares: list[int] = []
+        left: list[int] = []
+        right: list[int] = []
+        source: list[int] = []
+
+        def add(sources: list[int]) -> int:
+            """Add the node of some sources, then those below it; return its number."""
+            number = len(source)
+            source.append(sources[0] if len(sources) == 1 else -1)
+            for column in (shares, left, right):
+                column.append(0)
+            if len(sources) > 1:
+                halves = sources[: (len(sources) + 1) // 2], sources[(len(sources) + 1) // 2 :]
+                part = sum(exact[s] for s in halves[0])
+                share = round(part / sum(exact[s] for s in sources) * 2**64)
+                shares[number] = min(max(share, 1), 2**64 - 1)
+                left[number], right[number] = add(halves[0]), add(halves[1])
+            return number
+
+        add(by_weight)
+        children = np.array([left, right], np.int32)
+        return np.array(shares, np.uint64), *children, np.array(source, np.int32)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Mixture:
+    """The map position → (source, place of the source), in stages; a single dataset has one source.
+
+    Attributes:
+        stages: (first position, weights from there on), in order of the position, from 0.
+    """
+
+    stages: tuple[tuple[int, Weights], ...] = ((0, Weights(weights=(1.0,))),)
+
+    def locate(self, positions: Int64Array) -> tuple[Int32Array, Int64Array]:
+        """Return the source of each position, int32[n], and its place there, int64[n]."""
+        stages = np.searchsorted(self._starts, positions, side="right") - 1
+        sources = np.empty(len(positions), np.int32)
+        places = np.empty(len(positions), np.int64)
+        for stage in np.unique(stages).tolist():
+            here = stages == stage
+            start, weights = self.stages[stage]
+            sources[here], within = weights.locate(positions[here] - start)
+            places[here] = within + self._counts[stage][sources[here]]
+        return sources, places
+
+    def counts_at(self, position: int) -> Int64Array:
+        """Return how many rows of each source come before a position, int64[sources]."""
+        stage = int(np.searchsorted(self._starts, position, side="right")) - 1
+        start, weights = self.stages[stage]
+        before: Int64Array = self._counts[stage]
+        return before + weights.counts_at(position - start)
+
+    def positions_of(self, source: int, places: Int64Array) -> Int64Array:
+        """Return the position of each place of a source, both int64[n]; -1: there is none."""
+        counts = self._counts[:, source]
+        stages = np.searchsorted(counts, places, side="right") - 1
+        positions = np.full(len(places), -1)
+        for stage in np.unique(stages).tolist():
+            start, weights = self.stages[stage]
+            if weights.weights[source] > 0:
+                here = stages == stage
+                within = weights.positions_of(source, places[here] - counts[stage])
+                positions[here] = start + within
+        return positions
+
+    @functools.cached_property
+    def _starts(self) -> Int64Array:
+        return np.array([start for start, _ in self.stages], np.int64)
+
+    @functools.cached_property
+    def _counts(self) -> Int64Array:
+        """Rows of each source before each stage, int64[stages, sources]."""
+        counts = [np.zeros(len(self.stages[0][1].weights), np.int64)]
+        for (start, weights), stop in zip(self.stages, self._starts[1:], strict=False):
+            counts.append(counts[-1] + weights.counts_at(int(stop) - start))
+        return np.array(counts)
+
+
+def _round_share(counts: Uint64Array, shares: Uint64Array) -> Uint64Array:
+    """Return ⌊counts · shares / 2**64 + ½⌋, exactly; counts are below 2**62."""
+    count_high, count_low = counts >> _HALF, counts & _LOW
+    share_high, share_low = shares >> _HALF, shares & _LOW
+    # Products of 32-bit halves, as by hand; no sum here exceeds 64 bits.
+    first = count_high * share_low + (count_low * share_low >> _HALF)
+    second = count_low * share_high + (first & _LOW)
+    whole = count_high * share_high + (first >> _HALF) + (second >> _HALF)
+    rounded: Uint64Array = whole + (second >> np.uint64(31) & np.uint64(1))
+    return rounded
+
+
+def _unround_share(ranks: Uint64Array, share: np.uint64, *, is_left: bool) -> Uint64Array:
+    """Return the count at which a half gains the row with each rank, both uint64[n]."""
+
+    def gained(counts: Uint64Array) -> Uint64Array:
+        """Return the rows of the half among the first `counts` and one more."""
+        more = counts + np.uint64(1)
+        to_left = _round_share(more, np.broadcast_to(share, more.shape))
+        return to_left if is_left else more - to_left
+
+    # Not 1 - share as floats, which is inexact where little is left.
+    part = (int(share) if is_left else 2**64 - int(share)) / 2**64
+    # An estimate, and then halving: floats are exact to 2**53 only, and shares may be tiny.
+    estimate = np.minimum((ranks + 0.5) / part, 2.0**62)
+    slack = 4 + estimate * 2.0**-48 + 2 / part
+    low: Uint64Array = np.maximum(estimate - slack, 0).astype(np.uint64)
+    high = np.minimum(estimate + slack, 2.0**62).astype(np.uint64)
+    while (low < high).any():
+        middle = low + (high - low) // np.uint64(2)
+        enough = gained(middle) > ranks
+        low = np.where(enough, low, middle + np.uint64(1))
+        high = np.where(enough, middle, high)
+    return low
