@@ -7,9 +7,11 @@ import math
 import numpy as np
 from hypothesis import strategies as st
 
+from tfjax_batches.planning.dataset_plan import plan_dataset
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.planning.policies import Remainder, Shuffle
+from tfjax_batches.planning.selection import WholeSplit
 
 AXES = ("data", "model", "replica")
 
@@ -66,8 +68,8 @@ def plans(
     num_examples = draw(st.integers(1, max_examples))
     kind = remainder or draw(st.sampled_from(Remainder))
     largest = 2 * num_examples if kind is Remainder.PAD else num_examples
-    return BatchPlan(
-        num_examples=num_examples,
+    return plan_dataset(
+        WholeSplit(num_in_split=num_examples),
         global_batch_size=draw(st.integers(1, largest)),
         shuffle=draw(st.sampled_from(Shuffle)),
         seed=draw(st.integers(0, 2**63 - 1)),

@@ -19,18 +19,25 @@ from tfjax_batches.loading.state import (
     make_state,
     read_state,
 )
+from tfjax_batches.planning.dataset_plan import plan_dataset
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.planning.policies import Remainder, Shuffle
-from tfjax_batches.planning.selection import Selection, digest_ids
-
-PLAN = BatchPlan(
-    num_examples=100,
-    global_batch_size=8,
-    shuffle=Shuffle.GLOBAL,
-    seed=3,
-    num_epochs=2,
-    remainder=Remainder.CARRY,
+from tfjax_batches.planning.schedule import Schedule
+from tfjax_batches.planning.selection import (
+    FilteredSplit,
+    Selection,
+    WholeSplit,
+    digest_ids,
 )
+
+
+def make_plan(selection: Selection | None = None, **fields: Any) -> BatchPlan:
+    defaults = {"global_batch_size": 8, "shuffle": "global", "seed": 3, "num_epochs": 2}
+    chosen = selection or WholeSplit(num_in_split=100)
+    return plan_dataset(chosen, **{**defaults, "remainder": "carry", **fields})
+
+
+PLAN = make_plan()
 
 
 def fingerprint_of(plan: BatchPlan, **fields: Any) -> Fingerprint:
@@ -69,9 +76,8 @@ def test_restore_under_carry_with_another_batch_size_goes_on_from_the_position(
 ) -> None:
     whole = rows_from(plan, 0, plan.num_steps or 0)
     step = data.draw(st.integers(0, plan.num_steps or 0))
-    other = dataclasses.replace(
-        plan, global_batch_size=data.draw(st.integers(1, plan.num_examples))
-    )
+    size = data.draw(st.integers(1, plan.num_examples))
+    other = dataclasses.replace(plan, schedule=Schedule(sizes=((0, size),)))
     state = state_at(plan.position_of(step), plan)
     resumed, first = read_state(state, other, fingerprint_of(other))
     position = plan.position_of(step)
@@ -84,7 +90,7 @@ def test_restore_under_carry_with_another_batch_size_goes_on_from_the_position(
 
 
 def test_state_is_small_whatever_it_is_of() -> None:
-    plan = dataclasses.replace(PLAN, num_examples=10**15, seed=2**63 - 1)
+    plan = make_plan(WholeSplit(num_in_split=10**15), seed=2**63 - 1)
     state = make_state(
         2**62,
         fingerprint_of(
@@ -145,7 +151,7 @@ def test_value_kept_as_a_digest_is_compared_with_the_whole_value(dtype: str) -> 
         ({"remainder": Remainder.PAD}, {}, ['remainder: saved "carry", now "pad"']),
         ({}, {"dataset": "mnist/4.0.0"}, ['dataset: saved "mnist/3.0.1", now "mnist/4.0.0"']),
         (
-            {"num_examples": 90},
+            {"selection": WholeSplit(num_in_split=90)},
             {"examples": ["train[0:90]"]},
             ['examples: saved ["train[0:100]"], now ["train[0:90]"]', "num_examples: saved 100"],
         ),
@@ -156,7 +162,7 @@ def test_value_kept_as_a_digest_is_compared_with_the_whole_value(dtype: str) -> 
 def test_state_of_other_rows_is_refused_by_field(
     change: dict[str, Any], fields: dict[str, Any], texts: list[str]
 ) -> None:
-    now = dataclasses.replace(PLAN, **change)
+    now = make_plan(**change)
     with pytest.raises(StateError) as caught:
         read_state(
             state_at(8, PLAN),
@@ -173,8 +179,8 @@ def test_state_of_other_rows_is_refused_by_field(
 
 @pytest.mark.parametrize("remainder", [Remainder.DROP, Remainder.PAD])
 def test_other_batch_size_is_refused_where_it_moves_the_epochs(remainder: Remainder) -> None:
-    plan = dataclasses.replace(PLAN, remainder=remainder)
-    other = dataclasses.replace(plan, global_batch_size=4)
+    plan = make_plan(remainder=remainder)
+    other = make_plan(remainder=remainder, global_batch_size=4)
     with pytest.raises(StateError, match=r"global_batch_size: saved 8, now 4; .*carry"):
         read_state(
             state_at(8, plan),
@@ -185,7 +191,7 @@ def test_other_batch_size_is_refused_where_it_moves_the_epochs(remainder: Remain
 
 def test_num_epochs_may_change_but_not_to_before_the_position() -> None:
     state = state_at(104, PLAN)
-    endless, shorter = (dataclasses.replace(PLAN, num_epochs=n) for n in (None, 1))
+    endless, shorter = (make_plan(num_epochs=n) for n in (None, 1))
     assert read_state(state, endless, fingerprint_of(endless)) == (endless, 13)
     with pytest.raises(StateError, match=r"104 is beyond the 100 rows of num_epochs=1\. Raise"):
         read_state(state, shorter, fingerprint_of(shorter))
@@ -238,7 +244,7 @@ def test_state_of_version_1_says_how_to_go_on_and_that_works() -> None:
 
 
 def test_position_within_a_batch_is_refused_under_pad() -> None:
-    plan = dataclasses.replace(PLAN, remainder=Remainder.PAD)
+    plan = make_plan(remainder=Remainder.PAD)
     with pytest.raises(StateError, match=r"9 is no multiple of global_batch_size=8"):
         read_state(state_at(9, plan), plan, fingerprint_of(plan))
 
@@ -247,17 +253,9 @@ def test_make_state_stays_small_where_every_field_is_long() -> None:
     """Each value just short enough to be kept whole."""
     names = [f"feature_{n:03}" for n in range(12)]
     ids = np.arange(9)
-    selection = Selection(name="k" * 100, ids=ids, num_in_split=9, digest=digest_ids(ids))
+    selection = FilteredSplit(name="k" * 100, ids=ids, num_in_split=9, digest=digest_ids(ids))
     fingerprint = make_fingerprint(
-        BatchPlan(
-            num_examples=2**62,
-            global_batch_size=2**62,
-            shuffle=Shuffle.GLOBAL,
-            seed=2**62,
-            num_epochs=None,
-            remainder=Remainder.PAD,
-            selection=selection,
-        ),
+        make_plan(selection, global_batch_size=2**62, seed=2**62, num_epochs=None, remainder="pad"),
         {
             "dataset": "d" * 190,
             "examples": names,

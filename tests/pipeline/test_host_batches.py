@@ -145,7 +145,7 @@ class FailingAtRandom(Failing):
 def test_reads_that_fail_at_random_change_no_batch_and_log_few_lines(
     pipeline: HostPipeline, with_group_size: dict[str, int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    plan = dataclasses.replace(pipeline.plan, num_epochs=40)
+    plan = dataclasses.replace(pipeline.plan, num_rows=40 * 200)
     options = ReadOptions(**with_group_size)
     reader = FailingAtRandom(pipeline.reader)
     failing = dataclasses.replace(pipeline, plan=plan, options=options, reader=reader)
@@ -234,5 +234,7 @@ def test_a_second_iteration_traces_no_group_again(
     numbers(pipeline.host_batches())
     monkeypatch.setattr(type(pipeline.group), "_apply", None)  # tracing would call it
     assert numbers(pipeline.host_batches()) == list(range(200))
-    moved, step = pipeline.plan.starting_at(96)
+    found = pipeline.plan.starting_at(96)
+    assert found is not None
+    moved, step = found
     assert numbers(dataclasses.replace(pipeline, plan=moved).host_batches(step))[0] == 96

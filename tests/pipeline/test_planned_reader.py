@@ -11,10 +11,12 @@ from tests.strategies import plans
 from tfjax_batches.pipeline import planned_reader
 from tfjax_batches.pipeline.groups import plan_group_sizes
 from tfjax_batches.pipeline.planned_reader import PlannedReader
+from tfjax_batches.planning.dataset_plan import plan_dataset
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.plan import BatchPlan, StepPlan
 from tfjax_batches.planning.policies import Remainder, Shuffle
 from tfjax_batches.planning.seeds import derive_seeds
+from tfjax_batches.planning.selection import WholeSplit
 
 
 class FakeReader:
@@ -60,7 +62,9 @@ def test_planned_reader_gives_what_the_plan_says_in_any_order(
         records, examples, seeds = (np.concatenate(part) for part in zip(*parts, strict=True))
         np.testing.assert_array_equal(examples, np.concatenate([e.examples for e in expected]))
         epochs = np.concatenate([e.epochs for e in expected])
-        np.testing.assert_array_equal(seeds, derive_seeds(plan.seed, epochs, examples, (0, 2)))
+        np.testing.assert_array_equal(
+            seeds, derive_seeds(plan.sources[0].seed, epochs, examples, (0, 2))
+        )
         assert records.tolist() == [b"%d\0" % max(example, 0) for example in examples]
 
 
@@ -72,8 +76,8 @@ def test_planned_reader_plans_many_steps_in_one_call(monkeypatch: pytest.MonkeyP
         calls.append(steps)
         return plan_steps(self, steps, rows)
 
-    plan = BatchPlan(
-        num_examples=1000,
+    plan = plan_dataset(
+        WholeSplit(num_in_split=1000),
         global_batch_size=4,
         shuffle=Shuffle.GLOBAL,
         seed=0,

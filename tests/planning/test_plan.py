@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 
 from tests.strategies import layouts, plans
 from tfjax_batches.errors import ConfigError
+from tfjax_batches.planning.dataset_plan import plan_dataset
 from tfjax_batches.planning.layout import BatchLayout
-from tfjax_batches.planning.plan import PADDING, BatchPlan
+from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.planning.policies import Remainder, Shuffle
+from tfjax_batches.planning.selection import WholeSplit
+from tfjax_batches.planning.source_plan import PADDING
 
 
 def make_plan(
@@ -20,8 +23,8 @@ def make_plan(
     num_epochs: int | None = 1,
     shuffle: str = "none",
 ) -> BatchPlan:
-    return BatchPlan(
-        num_examples=num_examples,
+    return plan_dataset(
+        WholeSplit(num_in_split=num_examples),
         global_batch_size=global_batch_size,
         shuffle=Shuffle(shuffle),
         seed=0,
@@ -82,7 +85,7 @@ def test_law_3_carry_each_epoch_is_a_permutation(plan: BatchPlan) -> None:
 
 @given(plans(remainder=Remainder.DROP))
 def test_law_3_drop_each_epoch_holds_all_but_the_remainder_once(plan: BatchPlan) -> None:
-    for epoch in range(plan.num_epochs or 1):
+    for epoch in range(plan.sources[0].epochs.count or 1):
         first = epoch * plan.steps_per_epoch
         steps = range(first, first + plan.steps_per_epoch)
         examples = np.concatenate([whole_batch(plan, step) for step in steps])
@@ -93,7 +96,7 @@ def test_law_3_drop_each_epoch_holds_all_but_the_remainder_once(plan: BatchPlan)
 
 @given(plans(remainder=Remainder.PAD))
 def test_law_3_pad_each_epoch_holds_every_example_once_and_masks_the_rest(plan: BatchPlan) -> None:
-    for epoch in range(plan.num_epochs or 1):
+    for epoch in range(plan.sources[0].epochs.count or 1):
         first = epoch * plan.steps_per_epoch
         parts = [
             plan.plan_rows(step, np.arange(plan.global_batch_size))
@@ -140,7 +143,7 @@ def test_plan_rows_small_dataset_batch_spans_many_epochs() -> None:
 def test_plan_rows_drop_loses_the_same_ids_on_any_process_count() -> None:
     plan = make_plan(11, 4, "drop", shuffle="global")
     assert plan.num_steps == 2
-    assert plan.left_out_each_epoch == 3
+    assert plan.sources[0].epochs.left_out == 3
     seen = {
         count: {
             int(example)
@@ -189,13 +192,13 @@ def test_plan_without_a_whole_batch_is_refused(remainder: str, num_epochs: int |
 
 
 def test_names_of_policies_are_taken_for_their_members() -> None:
-    plan = BatchPlan(
-        num_examples=11,
+    plan = plan_dataset(
+        WholeSplit(num_in_split=11),
         global_batch_size=4,
         shuffle="none",  # type: ignore[arg-type]
         seed=0,
         num_epochs=1,
         remainder="drop",  # type: ignore[arg-type]
     )
-    assert (plan.num_steps, plan.left_out_each_epoch) == (2, 3)
+    assert (plan.num_steps, plan.sources[0].epochs.left_out) == (2, 3)
     assert plan.plan_rows(1, np.arange(4)).examples.tolist() == [4, 5, 6, 7]

@@ -10,19 +10,21 @@ from hypothesis import strategies as st
 
 import tfjax_batches as tjb
 from tests.strategies import layouts, plans
-from tfjax_batches.planning.plan import PADDING, BatchPlan
+from tfjax_batches.planning.dataset_plan import plan_dataset
+from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.planning.policies import Remainder, Shuffle
-from tfjax_batches.planning.selection import Selection, digest_ids
+from tfjax_batches.planning.selection import FilteredSplit, WholeSplit, digest_ids
+from tfjax_batches.planning.source_plan import PADDING
 
 
-def selection_of(ids: list[int], num_in_split: int) -> Selection:
+def selection_of(ids: list[int], num_in_split: int) -> FilteredSplit:
     found = np.array(ids, np.int64)
-    return Selection(name="x", ids=found, num_in_split=num_in_split, digest=digest_ids(found))
+    return FilteredSplit(name="x", ids=found, num_in_split=num_in_split, digest=digest_ids(found))
 
 
 def selecting(plan: BatchPlan, ids: list[int], num_in_split: int) -> BatchPlan:
-    selection = selection_of(ids, num_in_split)
-    return dataclasses.replace(plan, num_examples=len(ids), selection=selection)
+    source = dataclasses.replace(plan.sources[0], selection=selection_of(ids, num_in_split))
+    return dataclasses.replace(plan, sources=(source,))
 
 
 @given(plans(max_examples=12), st.data())
@@ -49,8 +51,8 @@ def test_laws_hold_over_selected_examples(plan: BatchPlan, data: st.DataObject) 
 
 
 def test_plans_are_equal_if_name_and_ids_of_selections_are() -> None:
-    plan = BatchPlan(
-        num_examples=9,
+    plan = plan_dataset(
+        WholeSplit(num_in_split=9),
         global_batch_size=2,
         shuffle=Shuffle.NONE,
         seed=0,
@@ -60,12 +62,11 @@ def test_plans_are_equal_if_name_and_ids_of_selections_are() -> None:
     assert selecting(plan, [1, 4], 9) == selecting(plan, [1, 4], 9)
     assert selecting(plan, [1, 4], 9) != selecting(plan, [1, 5], 9)
     with pytest.raises(tjb.ConfigError, match=r"2 of 9 examples \(filter x\) with num_epochs=1"):
-        BatchPlan(
-            num_examples=2,
+        plan_dataset(
+            selection_of([1, 4], 9),
             global_batch_size=4,
             shuffle=Shuffle.NONE,
             seed=0,
             num_epochs=1,
             remainder=Remainder.CARRY,
-            selection=selection_of([1, 4], 9),
         )

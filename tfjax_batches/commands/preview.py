@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     batch_size = fields.get("global_batch_size", arguments.rows)
     layout = BatchLayout.simulate({"data": 1}, (), batch_size, process_of_device=1)
     loader = dry_run(fields.pop("dataset"), layout, **fields)
-    stages = loader.preview(min(arguments.rows, loader.plan.epoch_length, loader.num_examples))
+    stages = loader.preview(min(arguments.rows, loader.plan.examples_of_epoch))
     print("\n\n".join(str(_describe_stage(stage, each)) for stage, each in stages.items()))
     return 0
 

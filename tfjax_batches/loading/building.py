@@ -139,7 +139,7 @@ def _log_summary(loader: BatchLoader, dataset: str) -> None:
             plan.num_examples,
         )
     for count, when in (
-        (plan.left_out_each_epoch, f"of each epoch of {plan.num_examples}"),
+        (plan.sources[0].epochs.left_out, f"of each epoch of {plan.num_examples}"),
         (plan.left_out_at_end, "at the end of the run"),
     ):
         if count:

@@ -247,10 +247,10 @@ class BatchLoader:
     @property
     def _repeats_one_epoch(self) -> bool:
         """Whether a second `iter` is likely meant as another epoch of training."""
-        if self.plan.num_epochs != 1:
+        if self.config.num_epochs != 1:
             return False
         # Padded epochs without random values are those of evaluations, which are repeated.
-        is_shuffled = self.plan.shuffle is not Shuffle.NONE and not self.plan.remainder.has_mask
+        is_shuffled = self.config.shuffle is not Shuffle.NONE and not self.plan.remainder.has_mask
         return is_shuffled or bool(self.pipeline.chain.seed_places)
 
     def _iterate(self, pipeline: HostPipeline, step: int) -> BatchIterator:

@@ -43,7 +43,7 @@ def config_facts(config: BatchConfig, filter: FilterExamples | None) -> dict[str
 
 def data_facts(loader: BatchLoader, split: Split) -> dict[str, Any]:
     """Return what dataset, transforms and sharding turned out to be, as JSON values."""
-    chain, selection = loader.pipeline.chain, loader.plan.selection
+    chain = loader.pipeline.chain
     facts = {
         "dataset": split.name,
         "ranges": split.describe_ranges(),
@@ -53,7 +53,10 @@ def data_facts(loader: BatchLoader, split: Split) -> dict[str, Any]:
         "order version": ORDER_VERSION,
         "transforms": chain.labels,
         "graphs of transforms": chain.digest(),
-        "selected examples": selection and [selection.describe(), selection.digest],
+        "selected examples": [
+            [source.selection.describe(), *source.selection.fingerprint]
+            for source in loader.plan.sources
+        ],
     }
     for path, spec in loader.global_specs.items():
         facts[f"{path_text(path)} on the device"] = [str(spec.dtype), spec.sharding.memory_kind]

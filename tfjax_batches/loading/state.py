@@ -16,7 +16,8 @@ from absl import logging
 
 from tfjax_batches.errors import StateError
 from tfjax_batches.planning.order import ORDER_VERSION
-from tfjax_batches.planning.plan import MOST_POSITIONS, BatchPlan
+from tfjax_batches.planning.plan import BatchPlan
+from tfjax_batches.planning.schedule import MOST_POSITIONS
 from tfjax_batches.version import __version__
 
 STATE_VERSION = 2
@@ -51,16 +52,16 @@ def make_fingerprint(plan: BatchPlan, fields: Mapping[str, Any]) -> Fingerprint:
         plan: The order.
         fields: JSON values of what else the rows depend on. Empty ones are left out.
     """
+    (source,) = plan.sources
     known = {
         **fields,
         "num_examples": plan.num_examples,
-        "shuffle": plan.shuffle.value,
-        "seed": plan.seed,
+        "shuffle": source.order.shuffle.value,
+        "seed": source.seed,
         "remainder": plan.remainder.value,
         "order_version": ORDER_VERSION,
+        "filter": source.selection.fingerprint,
     }
-    if plan.selection is not None:
-        known["filter"] = [plan.selection.name, plan.selection.digest]
     if not plan.remainder.allows_new_batch_size:
         # There the batch size sets where epochs begin.
         known["global_batch_size"] = plan.global_batch_size
@@ -103,14 +104,17 @@ def read_state(state: Any, plan: BatchPlan, fingerprint: Fingerprint) -> tuple[B
     if plan.num_rows is not None and position > plan.num_rows:
         raise StateError(
             f"A state lies within its run; position {position} is beyond the {plan.num_rows} rows "
-            f"of num_epochs={plan.num_epochs}. Raise num_epochs, or start again with iter(loader)."
+            f"of num_epochs={plan.sources[0].epochs.count}. Raise num_epochs, or start again with "
+            "iter(loader)."
         )
-    if not plan.remainder.allows_new_batch_size and position % plan.global_batch_size:
+    found = plan.starting_at(position)
+    needs_whole_steps = not plan.remainder.allows_new_batch_size
+    if found is None or (needs_whole_steps and position % plan.global_batch_size):
         raise StateError(
             f"A position lies between two batches; {position} is no multiple of "
             f"global_batch_size={plan.global_batch_size}. Pass a state as get_state() returned it."
         )
-    resumed, step = plan.starting_at(position)
+    resumed, step = found
     if state.get("global_batch_size", plan.global_batch_size) != plan.global_batch_size:
         logging.info(
             "tfjax_batches: global_batch_size was %s and is %d; the next step is %d, as if all "

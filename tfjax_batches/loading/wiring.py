@@ -25,11 +25,12 @@ from tfjax_batches.pipeline.host_features import check_device_features, choose_h
 from tfjax_batches.pipeline.host_pipeline import HostPipeline, ReadOptions
 from tfjax_batches.placing.assemble import device_dtype
 from tfjax_batches.placing.sharding import feature_sharding, shardings_by_path
+from tfjax_batches.planning.dataset_plan import plan_dataset
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.planning.policies import Remainder, Shuffle
 from tfjax_batches.planning.row_multiple import check_row_multiple
-from tfjax_batches.planning.selection import Selection
+from tfjax_batches.planning.selection import Selection, WholeSplit
 from tfjax_batches.preprocess.chain import (
     build_chain,
     find_encoded,
@@ -104,14 +105,13 @@ def make_loader(run: OpenRun, selection: Selection | None) -> BatchLoader:
     """Return the loader of a run over the examples that a filter selected, or over all: None."""
     config, split, destination = run.config, run.split, run.destination
     _check_row_multiple(run)
-    plan = BatchPlan(
-        num_examples=split.num_examples if selection is None else len(selection.ids),
+    plan = plan_dataset(
+        selection or WholeSplit(num_in_split=split.num_examples),
         global_batch_size=config.global_batch_size,
         shuffle=Shuffle(config.shuffle),
         seed=config.seed,
         num_epochs=config.num_epochs,
         remainder=Remainder(config.remainder),
-        selection=selection,
     )
     pipeline = HostPipeline(
         plan=plan,
@@ -149,7 +149,7 @@ def _make_group(run: OpenRun, plan: BatchPlan) -> GroupFunction:
         chain=chain,
         host_paths=host_paths,
         has_mask=plan.remainder.has_mask,
-        id_dtype=id_dtype(plan.num_in_split) if config.with_ids else None,
+        id_dtype=id_dtype(run.split.num_examples) if config.with_ids else None,
     )
 
 

@@ -23,7 +23,7 @@ from tfjax_batches.pipeline.diagnose import find_failure
 from tfjax_batches.pipeline.groups import plan_group_sizes
 from tfjax_batches.pipeline.weak_call import WeakCall
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.planning.selection import Selection, digest_ids
+from tfjax_batches.planning.selection import FilteredSplit, digest_ids
 from tfjax_batches.preprocess.filter import FilterExamples, TracedFilter, trace_filter
 from tfjax_batches.reading.bad_record import FAILURES, find_bad_record
 from tfjax_batches.reading.cache_file import (
@@ -45,7 +45,7 @@ _GROUP_ROWS = 1024
 
 def find_selection(
     filter: FilterExamples, split: Split, reader: RecordReader, *, uses_files: bool = True
-) -> Selection:
+) -> FilteredSplit:
     """Return the examples of a split that a filter selects.
 
     Args:
@@ -72,7 +72,7 @@ def find_selection(
             f"{split.num_examples} of split={split.split!r} of {split.name}. Change its function, "
             "or leave out filter."
         )
-    return Selection(name=filter.name, ids=ids, num_in_split=split.num_examples, digest=digest)
+    return FilteredSplit(name=filter.name, ids=ids, num_in_split=split.num_examples, digest=digest)
 
 
 def _load_or_scan(

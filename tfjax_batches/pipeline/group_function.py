@@ -19,7 +19,7 @@ from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.paths import HOST, ID, MASK, RESERVED, Path, path_text
 from tfjax_batches.features.ragged import empty_rows
 from tfjax_batches.features.rows import GroupFeatures
-from tfjax_batches.planning.plan import PADDING
+from tfjax_batches.planning.source_plan import PADDING
 from tfjax_batches.preprocess.chain import Chain
 from tfjax_batches.reading.decode import Decoder
 

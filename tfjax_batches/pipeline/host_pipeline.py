@@ -27,7 +27,8 @@ from tfjax_batches.pipeline.preview import preview_stages
 from tfjax_batches.pipeline.single_steps import SingleSteps
 from tfjax_batches.pipeline.weak_call import WeakCall, hold_while_alive
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.planning.plan import PADDING, BatchPlan, StepPlan
+from tfjax_batches.planning.plan import BatchPlan, StepPlan
+from tfjax_batches.planning.source_plan import PADDING
 from tfjax_batches.preprocess.chain import Chain
 from tfjax_batches.reading.bad_record import FAILURES, find_bad_record
 from tfjax_batches.reading.decode import Decoder
@@ -175,7 +176,7 @@ class HostPipeline:
             ConfigError: As for `BatchLoader.preview`.
             BatchesError: As for `BatchLoader.preview`.
         """
-        most = min(self.plan.epoch_length, self.plan.num_examples)
+        most = self.plan.examples_of_epoch
         if not is_integer(n, 1, most):
             raise ConfigError(
                 f"preview(n) shows examples of the first epoch, 1 <= n <= {most}; got {n!r}. "

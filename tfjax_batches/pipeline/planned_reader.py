@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from tfjax_batches.pipeline.groups import GroupSizes
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.planning.plan import PADDING, BatchPlan, StepPlan
+from tfjax_batches.planning.plan import BatchPlan, StepPlan
 from tfjax_batches.planning.seeds import Int32Array, derive_seeds
+from tfjax_batches.planning.source_plan import PADDING
 from tfjax_batches.reading.formats import RecordReader
 from tfjax_batches.reading.retries import RetryingReader
 
@@ -63,7 +64,7 @@ class PlannedReader:
         The purpose is named in the log where reading fails at first.
         """
         if self._seed_places:
-            seeds = derive_seeds(self._plan.seed, epochs, examples, self._seed_places)
+            seeds = derive_seeds(self._plan.sources[0].seed, epochs, examples, self._seed_places)
         else:
             seeds = np.zeros((len(examples), 0, 2), np.int32)
         mask = examples != PADDING
@@ -78,7 +79,7 @@ class PlannedReader:
 
     @functools.cached_property
     def _padding_record(self) -> bytes:
-        first = self._plan.examples_at(np.zeros(1, np.int64))
+        first = self._plan.sources[0].selection.examples_at(np.zeros(1, np.int64))
         record: bytes = self._reader.read(first, "padding")[0]
         return record
 

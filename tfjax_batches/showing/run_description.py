@@ -32,7 +32,7 @@ def describe_run(
     plan = pipeline.plan
     order = f"shuffle={str(config.shuffle)!r}, seed={config.seed}"
     summary = facts(
-        examples=plan.selection.describe() if plan.selection else f"{plan.num_examples:,}",
+        examples=plan.sources[0].selection.describe().removesuffix(" examples"),
         order="as in the split" if config.shuffle == "none" else order,
         steps=_steps_text(plan),
         remainder=_remainder_text(plan),
@@ -51,7 +51,8 @@ def describe_run(
 
 
 def _steps_text(plan: BatchPlan) -> str:
-    epochs = "" if plan.num_epochs is None else f" in {count_text(plan.num_epochs, 'epoch')}"
+    count = plan.sources[0].epochs.count
+    epochs = "" if count is None else f" in {count_text(count, 'epoch')}"
     run = "endless" if plan.num_steps is None else f"{plan.num_steps:,}{epochs}"
     return f"{run}; {plan.steps_per_epoch:,} per epoch"
 

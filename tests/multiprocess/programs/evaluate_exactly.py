@@ -88,8 +88,8 @@ def check_filter(folder: Path) -> None:
             found += ids.tolist()
     assert loader.num_examples == len(found) == 21
     assert sorted(found) == [number for number in range(63) if number % 3 == 1]
-    selection = loader.plan.selection
-    print(f"counts_selected: {selection and selection.digest}", flush=True)
+    selection = loader.plan.sources[0].selection
+    print(f"counts_selected: {selection.fingerprint}", flush=True)
 
 
 def check_odd_filters_are_named(folder: Path) -> None:

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan of a run of one dataset: a mixture of one source."""
+
+from tfjax_batches.errors import ConfigError
+from tfjax_batches.planning.epoch_order import make_order
+from tfjax_batches.planning.epochs import Epochs
+from tfjax_batches.planning.mixture import Mixture
+from tfjax_batches.planning.plan import BatchPlan
+from tfjax_batches.planning.policies import Remainder, Shuffle
+from tfjax_batches.planning.schedule import Schedule
+from tfjax_batches.planning.selection import Selection
+from tfjax_batches.planning.source_plan import SourcePlan
+
+
+def plan_dataset(
+    selection: Selection,
+    *,
+    global_batch_size: int,
+    shuffle: Shuffle,
+    seed: int,
+    num_epochs: int | None,
+    remainder: Remainder,
+) -> BatchPlan:
+    """Return the plan of a run of one dataset.
+
+    Args:
+        selection: The examples of an epoch.
+        global_batch_size: Rows of a step.
+        shuffle: Order within an epoch; a `Shuffle` or its name.
+        seed: Seed of that order.
+        num_epochs: Passes over the examples; None: endless.
+        remainder: What happens where an epoch does not end with a batch; a `Remainder` or its name.
+
+    Raises:
+        ConfigError: There would be no step at all.
+    """
+    shuffle, remainder = Shuffle(shuffle), Remainder(remainder)
+    num_examples = selection.num_examples
+    epochs = Epochs(
+        num_examples=num_examples,
+        length=remainder.epoch_length(num_examples, global_batch_size),
+        count=num_epochs,
+    )
+    num_rows = epochs.num_places
+    if epochs.length == 0 or (num_rows is not None and num_rows < global_batch_size):
+        raise ConfigError(
+            f"remainder={remainder.value!r} needs examples for one whole batch; "
+            f"{selection.describe()} with num_epochs={num_epochs} do not fill "
+            f"global_batch_size={global_batch_size}. "
+            "Lower global_batch_size or use remainder='pad'."
+        )
+    order = make_order(shuffle, num_examples, seed)
+    return BatchPlan(
+        schedule=Schedule(sizes=((0, global_batch_size),)),
+        mixture=Mixture(),
+        sources=(SourcePlan(epochs=epochs, order=order, selection=selection, seed=seed),),
+        num_rows=num_rows,
+        remainder=remainder,
+    )
