@@ -5,12 +5,15 @@ import itertools
 import math
 
 import numpy as np
+from hypothesis import reject
 from hypothesis import strategies as st
 
+from tfjax_batches.errors import ConfigError
 from tfjax_batches.planning.dataset_plan import plan_dataset
 from tfjax_batches.planning.layout import BatchLayout
+from tfjax_batches.planning.mixture_plan import MixedSource, plan_mixture
 from tfjax_batches.planning.plan import BatchPlan
-from tfjax_batches.planning.policies import Remainder, Shuffle
+from tfjax_batches.planning.policies import Exhausted, Remainder, Shuffle
 from tfjax_batches.planning.selection import WholeSplit
 
 AXES = ("data", "model", "replica")
@@ -76,3 +79,30 @@ def plans(
         num_epochs=draw(num_epochs if num_epochs is not None else st.integers(1, 3)),
         remainder=kind,
     )
+
+
+@st.composite
+def mixture_plans(draw: st.DrawFn) -> BatchPlan:
+    """Plans of 1 to 20 sources in 1 to 3 stages, some of them used up; with at least one step."""
+    count = draw(st.integers(1, 20))
+    names = [f"source{number:02}" for number in range(count)]
+    sources = {
+        name: MixedSource(
+            selection=WholeSplit(num_in_split=draw(st.integers(1, 60))),
+            shuffle=draw(st.sampled_from(Shuffle)),
+            max_epochs=draw(st.none() | st.integers(1, 3)),
+        )
+        for name in names
+    }
+    weights = st.dictionaries(st.sampled_from(names), st.floats(1e-6, 1.0), min_size=1)
+    later = sorted(draw(st.sets(st.integers(1, 30), max_size=2)))
+    try:
+        return plan_mixture(
+            sources,
+            [(step, draw(weights)) for step in [0, *later]],
+            global_batch_size=draw(st.integers(1, 8)),
+            seed=draw(st.integers(0, 2**63 - 1)),
+            exhausted=draw(st.sampled_from(Exhausted)),
+        )
+    except ConfigError:  # a source with fewer rows than a batch
+        reject()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The named policies of a run: the order of an epoch, and what happens at its end.
+"""The named policies of a run: the order of an epoch, what happens at its end and after the last.
 
 All that depends on a policy stands here. To add one, add a member and its answers.
 """
@@ -60,3 +60,12 @@ class Remainder(enum.StrEnum):
         if self is Remainder.PAD:
             return f"{count_text(difference, 'row')} of zeros at the end of each epoch"
         return f"{count_text(-difference, 'example')} left out of each epoch"
+
+
+class Exhausted(enum.StrEnum):
+    """What happens where a source has no rows left."""
+
+    STOP = "stop"
+    """The run ends before the first row that the source lacks."""
+    REDISTRIBUTE = "redistribute"
+    """The other sources get its rows, in proportion to their weights, until all are used up."""
