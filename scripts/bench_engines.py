@@ -241,9 +241,14 @@ def measure_limit(workload: Workload, data_dir: str, seconds: float) -> tuple[fl
     rows = pipeline.group_sizes.group_rows
     count = min(64, workload.num_examples // rows)
     parts = np.arange(count * rows).reshape(count, rows)
-    seeds = derive_seeds(0, np.zeros(rows, np.int64), parts[0], pipeline.chain.seed_places)
+    seeds = derive_seeds(
+        0, np.zeros(rows, np.int64), parts[0], pipeline.group.sources[0].chain.seed_places
+    )
     groups = [
-        [tf.constant(values) for values in (pipeline.reader.read(part), part, seeds)]
+        [
+            tf.constant(values)
+            for values in (part, np.zeros(rows, np.int32), pipeline.readers[0].read(part), seeds)
+        ]
         for part in parts
     ]
     decode = pipeline.group.trace(rows)

@@ -186,7 +186,7 @@ def make_slashes(data_dir: str | Path) -> str:
 
 def with_reader(loader: tjb.BatchLoader, reader: Any) -> tjb.BatchLoader:
     """Return the loader that reads through another reader."""
-    pipeline = dataclasses.replace(loader.pipeline, reader=reader)
+    pipeline = dataclasses.replace(loader.pipeline, readers=(reader,))
     return dataclasses.replace(loader, pipeline=pipeline)
 
 

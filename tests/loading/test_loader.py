@@ -195,7 +195,7 @@ def test_iter_in_any_context_gives_the_dtypes_of_the_build(numbers_folder: str, 
 def test_iter_close_while_storage_is_slow_ends_all_reading(numbers_folder: str) -> None:
     """A batch takes 8 × 0.3 s to read; what is under way is waited for, and no more is begun."""
     loader = tjb.build(numbers_folder, global_batch_size=8, num_parallel_calls=1)
-    slow = SlowReader(loader.pipeline.reader, seconds=0.3)
+    slow = SlowReader(loader.pipeline.readers[0], seconds=0.3)
     batches = iter(with_reader(loader, slow))
     while slow.reads == 0:
         time.sleep(0.01)
@@ -461,7 +461,7 @@ def test_host_batches_other_failure_keeps_its_error_and_tells_the_step(
             return self._reader.read(examples)
 
     loader = tjb.build(numbers_folder, global_batch_size=4, shuffle="none")
-    batches = with_reader(loader, Failing(loader.pipeline.reader)).host_batches()
+    batches = with_reader(loader, Failing(loader.pipeline.readers[0])).host_batches()
     for _ in range(3):
         next(batches)
     with pytest.raises(ValueError, match="too many") as caught:

@@ -199,7 +199,7 @@ def test_restore_reads_no_record_before_its_position(numbers_folder: str, step: 
     loader = build(
         numbers_folder, num_epochs=None, prefetch_depth=0, num_parallel_calls=1, group_size=8
     )
-    counting = CountingReader(loader.pipeline.reader)
+    counting = CountingReader(loader.pipeline.readers[0])
     loader = with_reader(loader, counting)
     with iter(loader) as batches:
         state = {**batches.get_state(), "position": 8 * step}

@@ -41,7 +41,7 @@ def test_iter_transform_that_fails_names_itself_the_example_step_and_process(
     mix = [tjb.MapBatches(mix_pairs, random=True, row_multiple=2)] if mixes else []
     chain = [TRANSFORMS[0], transform, *mix]
     loader = build(numbers_folder, chain, shuffle="none", prefetch_depth=prefetch_depth)
-    reader = loader.pipeline.reader
+    reader = loader.pipeline.readers[0]
     with iter(loader) as batches:
         next(batches)
         for _ in range(2):

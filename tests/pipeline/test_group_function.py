@@ -3,10 +3,12 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from tfjax_batches.errors import FeatureError
 from tfjax_batches.pipeline.group_function import GroupFunction, id_dtype
+from tfjax_batches.pipeline.source_function import SourceFunction
 from tfjax_batches.preprocess.chain import build_chain
 from tfjax_batches.reading.decode import Decoder
 
@@ -16,8 +18,7 @@ def make_group(
 ) -> GroupFunction:
     decoder = Decoder(features, names, "made")
     return GroupFunction(
-        decoder=decoder,
-        chain=build_chain((), decoder.specs),
+        sources=(SourceFunction(decoder=decoder, chain=build_chain((), decoder.specs)),),
         host_paths=frozenset({("y",)} & set(decoder.specs)),
         has_mask=True,
         id_dtype=id_dtype(10),
@@ -44,7 +45,7 @@ def test_id_dtype_holds_every_index() -> None:
 @pytest.mark.parametrize("name", ["_id", "_mask", "_host"])
 def test_names_that_batches_use_are_refused(name: str) -> None:
     features = tfds.features.FeaturesDict({name: np.int64, "x": np.int64})
-    with pytest.raises(FeatureError, match=rf"_id, _mask, _host .* {name}\. .*features="):
+    with pytest.raises(FeatureError, match=rf"_source, _id, _mask, _host .* {name}\. .*features="):
         make_group(features)
     assert ("x",) in make_group(features, ("x",)).device_specs
 
@@ -56,11 +57,49 @@ def test_trace_is_kept_zeroes_padding_and_returns_what_the_specs_say(rows: int |
     records = [features.serialize_example({"x": i + 1, "y": i + 5}) for i in range(3)]
     function = group.trace(rows)
     assert group.trace(rows) is function
-    batch = function(np.array(records, object), np.array([7, -1, 8]), np.zeros((3, 0, 2), np.int32))
+    examples, sources = np.array([7, -1, 8]), np.zeros(3, np.int32)
+    batch = function(examples, sources, np.array(records, object), np.zeros((3, 0, 2), np.int32))
     assert {path: value.numpy().tolist() for path, value in batch.items()} == {
         ("x",): [1, 0, 3],
         ("_host", "y"): [5, 0, 7],
         ("_mask",): [True, False, True],
         ("_id",): [7, -1, 8],
     }
+    assert {*group.device_specs, *group.host_specs} == set(batch)
+
+
+@pytest.mark.parametrize("rows", [5, None])
+@pytest.mark.parametrize("sources", [[1, 0, 0, 1, 1], [2, 2, 0, 2, 2], [0, 0, 0, 0, 0]])
+def test_features_of_several_sources_come_in_the_order_of_the_rows(
+    sources: list[int], rows: int | None
+) -> None:
+    number = np.int64
+    features = tfds.features.FeaturesDict(
+        {"x": np.float32, "name": tfds.features.Text(), "many": tfds.features.Sequence(number)}
+    )
+    decoder = Decoder(features, None, "made")
+    source = SourceFunction(decoder=decoder, chain=build_chain((), decoder.specs))
+    group = GroupFunction(
+        sources=(source,) * 3,
+        host_paths=frozenset({("name",), ("many",)}),
+        has_mask=False,
+        id_dtype=None,
+        has_sources=True,
+    )
+    given: list[np.ndarray] = [np.arange(5), np.array(sources, np.int32)]
+    for place in range(3):
+        mine = [
+            features.serialize_example({"x": row, "name": str(row), "many": [row] * row})
+            for row in range(5)
+            if sources[row] == place
+        ]
+        given += [np.array(mine, object), np.zeros((len(mine), 0, 2), np.int32)]
+    function = group.trace(rows)
+    specs = function.structured_input_signature[0]
+    batch = function(*[tf.constant(v, s.dtype) for v, s in zip(given, specs, strict=True)])
+    assert batch[("x",)].numpy().tolist() == [0, 1, 2, 3, 4]
+    assert batch[("_host", "name")].numpy().tolist() == [b"0", b"1", b"2", b"3", b"4"]
+    assert batch[("_host", "many")].to_list() == [[row] * row for row in range(5)]
+    assert batch[("_source",)].numpy().tolist() == sources
+    assert function.structured_outputs[("x",)].shape.as_list() == [rows]
     assert {*group.device_specs, *group.host_specs} == set(batch)

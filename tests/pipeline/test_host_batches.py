@@ -79,10 +79,10 @@ def numbers(batches: Iterator[Any]) -> list[int]:
 def test_an_error_of_reading_that_passes_is_logged_once_with_its_step(
     pipeline: HostPipeline, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reader = Failing(pipeline.reader, range(90, 91), times=2)
+    reader = Failing(pipeline.readers[0], range(90, 91), times=2)
     steps = opened(pipeline, monkeypatch)
     with caplog.at_level(logging.WARNING):
-        found = numbers(dataclasses.replace(pipeline, reader=reader).host_batches())
+        found = numbers(dataclasses.replace(pipeline, readers=(reader,)).host_batches())
     assert found == list(range(200))
     assert reader.times == 0
     assert len(steps) == 1
@@ -95,10 +95,10 @@ def test_an_error_of_reading_that_passes_is_logged_once_with_its_step(
 def test_an_error_of_a_block_that_passes_loses_nothing_is_logged_and_blocks_resume(
     pipeline: HostPipeline, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reader = Failing(pipeline.reader, range(90, 91), times=3)
+    reader = Failing(pipeline.readers[0], range(90, 91), times=3)
     steps = opened(pipeline, monkeypatch)
     with caplog.at_level(logging.WARNING):
-        found = numbers(dataclasses.replace(pipeline, reader=reader).host_batches())
+        found = numbers(dataclasses.replace(pipeline, readers=(reader,)).host_batches())
     assert found == list(range(200))
     assert reader.times == 0
     whole = pipeline.group_sizes.steps
@@ -113,12 +113,14 @@ def test_errors_that_pass_while_they_are_searched_for_lose_nothing(
     pipeline: HostPipeline, times: int
 ) -> None:
     """Three tries of the block, three of the step, and three once its records read well."""
-    reader = Failing(pipeline.reader, range(64, 65), times=times)
+    reader = Failing(pipeline.readers[0], range(64, 65), times=times)
     if times < 9:
-        assert numbers(dataclasses.replace(pipeline, reader=reader).host_batches()) == [*range(200)]
+        assert numbers(dataclasses.replace(pipeline, readers=(reader,)).host_batches()) == [
+            *range(200)
+        ]
         return
     with pytest.raises(OSError, match="a passing error"):
-        numbers(dataclasses.replace(pipeline, reader=reader).host_batches())
+        numbers(dataclasses.replace(pipeline, readers=(reader,)).host_batches())
 
 
 class FailingAtRandom(Failing):
@@ -147,16 +149,16 @@ def test_reads_that_fail_at_random_change_no_batch_and_log_few_lines(
 ) -> None:
     plan = dataclasses.replace(pipeline.plan, num_rows=40 * 200)
     options = ReadOptions(**with_group_size)
-    reader = FailingAtRandom(pipeline.reader)
-    failing = dataclasses.replace(pipeline, plan=plan, options=options, reader=reader)
+    reader = FailingAtRandom(pipeline.readers[0])
+    failing = dataclasses.replace(pipeline, plan=plan, options=options, readers=(reader,))
     assert numbers(failing.host_batches()) == [*range(200)] * 40
     assert reader.failures > 20
     assert len(caplog.messages) < 10
 
 
 def test_an_error_that_stays_comes_at_its_step_with_its_number(pipeline: HostPipeline) -> None:
-    reader = Failing(pipeline.reader, range(90, 91), times=-1)
-    batches = dataclasses.replace(pipeline, reader=reader).host_batches()
+    reader = Failing(pipeline.readers[0], range(90, 91), times=-1)
+    batches = dataclasses.replace(pipeline, readers=(reader,)).host_batches()
     assert [next(batches)[("number",)][0] for _ in range(22)] == list(range(0, 88, 4))
     with pytest.raises(OSError, match="a passing error") as caught:
         next(batches)

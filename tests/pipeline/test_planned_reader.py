@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups hold what the plan says, in whatever order they are asked for."""
 
+import dataclasses
+
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.strategies import plans
+from tests.strategies import mixture_plans, plans
 from tfjax_batches.pipeline import planned_reader
 from tfjax_batches.pipeline.groups import plan_group_sizes
 from tfjax_batches.pipeline.planned_reader import PlannedReader
@@ -50,7 +52,7 @@ def test_planned_reader_gives_what_the_plan_says_in_any_order(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planned_reader, "_PLANNED_ROWS", planned_rows)
         patch.setattr(planned_reader, "_KEPT_PLANS", 2)
-        read = PlannedReader(plan, rows, FakeReader(), sizes, seed_places=(0, 2))
+        read = PlannedReader(plan, rows, [FakeReader()], sizes, [(0, 2)])
         assert plan.num_steps is not None
         firsts = range(0, plan.num_steps - sizes.steps + 1, sizes.steps)
         places = [(s, g) for s in firsts for g in range(sizes.groups_per_step)]
@@ -59,13 +61,40 @@ def test_planned_reader_gives_what_the_plan_says_in_any_order(
     for first in firsts:
         expected = [plan.plan_rows(first + later, rows) for later in range(sizes.steps)]
         parts = [found[first, group] for group in range(sizes.groups_per_step)]
-        records, examples, seeds = (np.concatenate(part) for part in zip(*parts, strict=True))
+        examples, sources, records, seeds = (
+            np.concatenate(part) for part in zip(*parts, strict=True)
+        )
         np.testing.assert_array_equal(examples, np.concatenate([e.examples for e in expected]))
         epochs = np.concatenate([e.epochs for e in expected])
+        assert not sources.any()
         np.testing.assert_array_equal(
             seeds, derive_seeds(plan.sources[0].seed, epochs, examples, (0, 2))
         )
         assert records.tolist() == [b"%d\0" % max(example, 0) for example in examples]
+
+
+@settings(max_examples=20)
+@given(plan=mixture_plans(), group_size=st.integers(1, 50), data=st.data())
+def test_planned_reader_gives_each_source_its_rows(
+    plan: BatchPlan, group_size: int, data: st.DataObject
+) -> None:
+    rows = np.arange(plan.global_batch_size)
+    sizes = dataclasses.replace(plan_group_sizes(len(rows), 1.0, group_size=group_size), steps=1)
+    count = len(plan.sources)
+    places = [data.draw(st.sampled_from([(), (0, 2)])) for _ in range(count)]
+    read = PlannedReader(plan, rows, [FakeReader()] * count, sizes, places)
+    parts = [read(np.int64(0), np.int64(part)) for part in range(sizes.groups_per_step)]
+    examples, sources, *of_sources = (np.concatenate(part) for part in zip(*parts, strict=True))
+    expected = plan.plan_rows(0, rows)
+    np.testing.assert_array_equal(examples, expected.examples)
+    np.testing.assert_array_equal(sources, expected.sources)
+    for source, (records, seeds) in enumerate(zip(of_sources[::2], of_sources[1::2], strict=True)):
+        here = sources == source
+        assert records.tolist() == [b"%d\0" % example for example in examples[here]]
+        seed, epochs = plan.sources[source].seed, expected.epochs[here]
+        np.testing.assert_array_equal(
+            seeds, derive_seeds(seed, epochs, examples[here], places[source])
+        )
 
 
 def test_planned_reader_plans_many_steps_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +115,7 @@ def test_planned_reader_plans_many_steps_in_one_call(monkeypatch: pytest.MonkeyP
     )
     monkeypatch.setattr(BatchPlan, "plan_steps", counted)
     rows = np.arange(4)
-    read = PlannedReader(plan, rows, FakeReader(), plan_group_sizes(4, 1.0))
+    read = PlannedReader(plan, rows, [FakeReader()], plan_group_sizes(4, 1.0), [()])
     for step in range(1500, 2100):
         read(np.int64(step), np.int64(0))
     assert calls == [range(1024, 2048), range(2048, 3072)]

@@ -18,9 +18,10 @@ Name: TypeAlias = str | tuple[str, ...]
 
 MASK = "_mask"
 ID = "_id"
+SOURCE = "_source"
 HOST = "_host"
 """The dict of the features that stay on the host."""
-RESERVED = (ID, MASK, HOST)
+RESERVED = (SOURCE, ID, MASK, HOST)
 
 
 def nest(flat: Mapping[Path, Any]) -> dict[str, Any]:

@@ -40,8 +40,10 @@ def map_rows(function: Callable[[Any], Any], rows: Row, signature: Any) -> Any:
     are_dense = not any(isinstance(value, tf.RaggedTensor) for value in rows.values())
     specs = tf.nest.flatten(signature)
     are_fixed = all(isinstance(s, tf.TensorSpec) and s.shape.is_fully_defined() for s in specs)
-    if count is None or not are_dense or not are_fixed:
+    if not are_dense or not are_fixed:
         return tf.map_fn(function, rows, fn_output_signature=signature)
+    if count is None:
+        return _map_any_number(function, rows, signature)
     looped = count - count % UNROLLED_ROWS
     parts = []
     if looped > UNROLLED_ROWS:
@@ -54,7 +56,23 @@ def map_rows(function: Callable[[Any], Any], rows: Row, signature: Any) -> Any:
     return tf.nest.map_structure(lambda *values: tf.concat(values, axis=0), *parts)
 
 
-def _loop(function: Callable[[Any], Any], rows: Row, count: int, signature: Any) -> Any:
+def _map_any_number(function: Callable[[Any], Any], rows: Row, signature: Any) -> Any:
+    """Apply the function to `UNROLLED_ROWS` rows at a time, and to the last ones one by one.
+
+    Nothing fills up the last rows: a function may decode a large image.
+    """
+    count = tf.shape(next(iter(rows.values())))[0]
+    looped = count - count % UNROLLED_ROWS
+    first = {name: value[:looped] for name, value in rows.items()}
+    last = {name: value[looped:] for name, value in rows.items()}
+    parts = (
+        _loop(function, first, looped, signature),
+        tf.map_fn(function, last, fn_output_signature=signature),
+    )
+    return tf.nest.map_structure(lambda *values: tf.concat(values, axis=0), *parts)
+
+
+def _loop(function: Callable[[Any], Any], rows: Row, count: int | tf.Tensor, signature: Any) -> Any:
     """Apply the function to `UNROLLED_ROWS` rows at a time; they divide the number of rows."""
     chunks = {
         name: tf.reshape(value, [-1, UNROLLED_ROWS, *value.shape[1:]])

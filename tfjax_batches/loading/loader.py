@@ -90,7 +90,7 @@ class BatchLoader:
     @property
     def transform_names(self) -> tuple[str, ...]:
         """Place and name of each transform, in order, as `preview` has them: `"1. flip_lr"`."""
-        return self.pipeline.chain.labels
+        return self.pipeline.group.sources[0].chain.labels
 
     @property
     def num_examples(self) -> int:
@@ -210,7 +210,7 @@ class BatchLoader:
             for stage, features in loader.preview(2).items():
                 print(stage, features["image"].shape)
         """
-        stages = self.pipeline.preview(n)
+        stages = self.pipeline.preview(n, 0)
         return {stage: nest(features) for stage, features in stages.items()}
 
     def describe(self) -> Description:
@@ -251,7 +251,7 @@ class BatchLoader:
             return False
         # Padded epochs without random values are those of evaluations, which are repeated.
         is_shuffled = self.config.shuffle is not Shuffle.NONE and not self.plan.remainder.has_mask
-        return is_shuffled or bool(self.pipeline.chain.seed_places)
+        return is_shuffled or bool(self.pipeline.group.sources[0].chain.seed_places)
 
     def _iterate(self, pipeline: HostPipeline, step: int) -> BatchIterator:
         return BatchIterator(pipeline, self._place, self.fingerprint, self.config, step)

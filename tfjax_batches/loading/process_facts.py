@@ -43,7 +43,7 @@ def config_facts(config: BatchConfig, filter: FilterExamples | None) -> dict[str
 
 def data_facts(loader: BatchLoader, split: Split) -> dict[str, Any]:
     """Return what dataset, transforms and sharding turned out to be, as JSON values."""
-    chain = loader.pipeline.chain
+    chain = loader.pipeline.group.sources[0].chain
     facts = {
         "dataset": split.name,
         "ranges": split.describe_ranges(),

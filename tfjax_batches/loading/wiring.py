@@ -23,6 +23,7 @@ from tfjax_batches.loading.state import Fingerprint, make_fingerprint
 from tfjax_batches.pipeline.group_function import GroupFunction, id_dtype
 from tfjax_batches.pipeline.host_features import check_device_features, choose_host_paths
 from tfjax_batches.pipeline.host_pipeline import HostPipeline, ReadOptions
+from tfjax_batches.pipeline.source_function import SourceFunction
 from tfjax_batches.placing.assemble import device_dtype
 from tfjax_batches.placing.sharding import feature_sharding, shardings_by_path
 from tfjax_batches.planning.dataset_plan import plan_dataset
@@ -116,7 +117,7 @@ def make_loader(run: OpenRun, selection: Selection | None) -> BatchLoader:
     pipeline = HostPipeline(
         plan=plan,
         rows=destination.layout.rows(destination.process_index),
-        reader=run.reader,
+        readers=(run.reader,),
         group=_make_group(run, plan),
         process_index=destination.process_index,
         options=ReadOptions.from_config(config),
@@ -145,8 +146,7 @@ def _make_group(run: OpenRun, plan: BatchPlan) -> GroupFunction:
     host_paths = choose_host_paths(chain.specs, config.keep_on_host, decoder.padded, name)
     check_device_features(chain.specs, host_paths, name, decoder.parsed, chain.origin_of)
     return GroupFunction(
-        decoder=decoder,
-        chain=chain,
+        sources=(SourceFunction(decoder=decoder, chain=chain),),
         host_paths=host_paths,
         has_mask=plan.remainder.has_mask,
         id_dtype=id_dtype(run.split.num_examples) if config.with_ids else None,
@@ -174,6 +174,7 @@ def _check_row_multiple(run: OpenRun) -> None:
 def _fingerprint(run: OpenRun, pipeline: HostPipeline) -> Fingerprint:
     """Return what the rows of a run depend on."""
     config, group = run.config, pipeline.group
+    (source,) = group.sources
     calls = parse_ops(config.preprocess)
     # Where the function is the user's, only its graph tells whether it is still the same.
     own = [place for place, call in enumerate(calls) if not is_library_op(call.name)]
@@ -183,21 +184,21 @@ def _fingerprint(run: OpenRun, pipeline: HostPipeline) -> Fingerprint:
         {
             "dataset": run.split.name,
             "examples": list(run.split.resolved),
-            "features": sorted(map(path_text, group.decoder.specs)),
+            "features": sorted(map(path_text, source.decoder.specs)),
             "keep_on_host": sorted(map(path_text, group.host_paths)),
             "pad_to": {path_text(name): length for name, length in config.pad_to.items()},
             "ops": [bind_call(call) for call in calls],
             "ops_version": OPS_VERSION if calls else None,
-            "transforms": list(group.chain.names[len(calls) :]),
+            "transforms": list(source.chain.names[len(calls) :]),
             # Another release of TensorFlow may trace one function to another graph.
-            "graphs": {tf.__version__: group.chain.digest(own)} if own else {},
+            "graphs": {tf.__version__: source.chain.digest(own)} if own else {},
         },
     )
 
 
 def _label_paths(pipeline: HostPipeline) -> list[Path]:
     """Return the integer features that reach the batch as TFDS decoded them."""
-    chain = pipeline.chain
+    chain = pipeline.group.sources[0].chain
     return [path for path in chain.unchanged_paths if chain.specs[path].dtype.kind in "iu"]
 
 

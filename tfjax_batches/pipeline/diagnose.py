@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfjax_batches.pipeline.planned_reader import RecordGroup
+from tfjax_batches.pipeline.planned_reader import SourceRecords
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.reading.bad_record import FAILURES, reason_of
 from tfjax_batches.reading.decode import Decoder
@@ -38,7 +38,7 @@ class Failure:
 def find_failure(
     functions: Mapping[str, FeatureFunction],
     decoder: Decoder,
-    groups: Iterable[RecordGroup],
+    groups: Iterable[SourceRecords],
 ) -> Failure | None:
     """Return which of some functions fails first, and on which examples; None: none fails.
 

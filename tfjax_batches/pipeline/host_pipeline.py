@@ -22,18 +22,19 @@ from tfjax_batches.pipeline.diagnose import find_failure
 from tfjax_batches.pipeline.group_function import GroupFunction
 from tfjax_batches.pipeline.groups import GroupSizes, plan_group_sizes
 from tfjax_batches.pipeline.host_batches import HostBatches
-from tfjax_batches.pipeline.planned_reader import PlannedReader, RecordGroup
+from tfjax_batches.pipeline.planned_reader import PlannedReader, SourceRecords
 from tfjax_batches.pipeline.preview import preview_stages
 from tfjax_batches.pipeline.single_steps import SingleSteps
 from tfjax_batches.pipeline.weak_call import WeakCall, hold_while_alive
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.planning.plan import BatchPlan, StepPlan
+from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.planning.source_plan import PADDING
-from tfjax_batches.preprocess.chain import Chain
 from tfjax_batches.reading.bad_record import FAILURES, find_bad_record
-from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.formats import RecordReader
 from tfjax_batches.text.numbers import is_integer
+
+# Rows of a run by which sources count in the mean size of a record.
+_ROWS_TO_WEIGH = 2**20
 
 _ENDLESS = 2**40  # steps; times the groups of a step they still fit an int64
 
@@ -60,7 +61,7 @@ class HostPipeline:
     Attributes:
         plan: The order of the run.
         rows: int64[process_batch], the rows that this process holds, rising.
-        reader: Access to the split's records.
+        readers: Access to the records of each source.
         group: What becomes of the records of a group.
         process_index: This process, named in errors.
         options: What changes speed and memory.
@@ -68,20 +69,10 @@ class HostPipeline:
 
     plan: BatchPlan
     rows: Int64Array
-    reader: RecordReader
+    readers: tuple[RecordReader, ...]
     group: GroupFunction
     process_index: int
     options: ReadOptions = dataclasses.field(default_factory=ReadOptions)
-
-    @property
-    def decoder(self) -> Decoder:
-        """What makes features of records."""
-        return self.group.decoder
-
-    @property
-    def chain(self) -> Chain:
-        """The transforms."""
-        return self.group.chain
 
     @property
     def device_specs(self) -> Mapping[Path, FeatureSpec]:
@@ -95,18 +86,21 @@ class HostPipeline:
 
     @functools.cached_property
     def group_sizes(self) -> GroupSizes:
-        """How the rows of steps are cut; finds the records of the split.
+        """How the rows of steps are cut; finds the records of the sources.
 
         Raises:
             RecordError: A file is missing, or does not hold its records.
         """
-        self.reader.open()
+        for reader in self.readers:
+            reader.open()
+        each_bytes = [reader.mean_record_bytes() for reader in self.readers]
+        shares = self.plan.mixture.counts_at(_ROWS_TO_WEIGH)
         return plan_group_sizes(
             len(self.rows),
-            self.reader.mean_record_bytes(),
+            float(np.average(each_bytes, weights=shares)),
             group_size=self.options.group_size,
-            row_multiple=self.chain.row_multiple,
-            maps_each_example=self.decoder.maps_each_example or self.chain.maps_each_example,
+            row_multiple=self.group.row_multiple,
+            maps_each_example=any(source.maps_each_example for source in self.group.sources),
         )
 
     def dataset(
@@ -167,29 +161,35 @@ class HostPipeline:
 
     def explain(self, step: int) -> BatchesError | None:
         """Return the error that explains why a step failed, or None where no cause is found."""
-        return self._explain(self.plan.plan_rows(step, self.rows), step)
+        plan = self.plan.plan_rows(step, self.rows)
+        for source in range(len(self.readers)):
+            here = plan.sources == source
+            if cause := self._explain(source, plan.examples[here], plan.epochs[here], step):
+                return cause
+        return None
 
-    def preview(self, n: int) -> dict[str, dict[Path, npt.NDArray[np.generic]]]:
-        """Return stage → path → NumPy array [n, ...]; see `BatchLoader.preview`.
+    def preview(self, n: int, source: int) -> dict[str, dict[Path, npt.NDArray[np.generic]]]:
+        """Return stage → path → NumPy array [n, ...] of a source; see `BatchLoader.preview`.
 
         Raises:
             ConfigError: As for `BatchLoader.preview`.
             BatchesError: As for `BatchLoader.preview`.
         """
-        most = self.plan.examples_of_epoch
+        plan, function = self.plan.sources[source], self.group.sources[source]
+        most = plan.epochs.delivered
         if not is_integer(n, 1, most):
             raise ConfigError(
                 f"preview(n) shows examples of the first epoch, 1 <= n <= {most}; got {n!r}. "
                 "Ask for fewer, or iterate."
             )
         # Rows that a transform mixes come together, also where only some of them are shown.
-        count = -(-n // self.chain.row_multiple) * self.chain.row_multiple
-        step_plan = self.plan.plan_rows(0, np.arange(count))
+        multiple = function.chain.row_multiple
+        examples, epochs = plan.examples_at(np.arange(-(-n // multiple) * multiple))
         try:
-            group = self._planned_reader().read(step_plan.examples, step_plan.epochs, "the preview")
-            stages = preview_stages(self.decoder, self.chain, group)
+            group = self._planned_reader().read(source, examples, epochs, "the preview")
+            stages = preview_stages(function.decoder, function.chain, group)
         except FAILURES as error:
-            if (cause := self._explain(step_plan, 0)) is None:
+            if (cause := self._explain(source, examples, epochs, 0)) is None:
                 raise
             raise cause from error
         return {
@@ -204,17 +204,22 @@ class HostPipeline:
                 f"start_step lies in 0 <= start_step <= {stop_step}; got {start_step}."
             )
 
-    def _explain(self, step_plan: StepPlan, step: int) -> BatchesError | None:
+    def _explain(
+        self, source: int, examples: Int64Array, epochs: Int64Array, step: int
+    ) -> BatchesError | None:
+        """Return the error that explains why rows of a source fail, or None."""
         where = f"(Step {step} on process {self.process_index}.)"
-        examples = step_plan.examples[step_plan.mask]
-        if bad := find_bad_record(examples, self.reader, self.decoder):
+        reader, function = self.readers[source], self.group.sources[source]
+        real = examples[examples != PADDING]
+        if bad := find_bad_record(real, reader, function.decoder):
             return RecordError(f"{bad} {where}")
-        functions = {each.label: each for each in self.chain.transforms}
-        failure = find_failure(functions, self.decoder, self._read_few(step_plan))
+        functions = {each.label: each for each in function.chain.transforms}
+        few = self._read_few(source, examples, epochs)
+        failure = find_failure(functions, function.decoder, few)
         if failure is None:
             return None
         stored = "; ".join(
-            f"example {example}, {self.reader.describe(example)}"
+            f"example {example}, {reader.describe(example)}"
             for example in failure.examples.tolist()
             if example != PADDING
         )
@@ -227,19 +232,20 @@ class HostPipeline:
             f"or with filter=tjb.FilterExamples(…). {where}"
         )
 
-    def _read_few(self, step_plan: StepPlan) -> Iterator[RecordGroup]:
-        """Yield groups of as few rows as can be transformed together, without those of padding."""
-        reader, multiple = self._planned_reader(), self.chain.row_multiple
-        for start in range(0, len(step_plan.rows), multiple):
+    def _read_few(
+        self, source: int, examples: Int64Array, epochs: Int64Array
+    ) -> Iterator[SourceRecords]:
+        """Yield as few rows as can be transformed together, without those of padding."""
+        reader, multiple = self._planned_reader(), self.group.sources[source].chain.row_multiple
+        for start in range(0, len(examples), multiple):
             rows = slice(start, start + multiple)
-            if step_plan.mask[rows].any():
-                yield reader.read(
-                    step_plan.examples[rows], step_plan.epochs[rows], "the search for an error"
-                )
+            if (examples[rows] != PADDING).any():
+                yield reader.read(source, examples[rows], epochs[rows], "the search for an error")
 
     def _planned_reader(self, sizes: GroupSizes | None = None) -> PlannedReader:
         sizes = sizes or self.group_sizes
-        return PlannedReader(self.plan, self.rows, self.reader, sizes, self.chain.seed_places)
+        seed_places = [source.chain.seed_places for source in self.group.sources]
+        return PlannedReader(self.plan, self.rows, self.readers, sizes, seed_places)
 
     def _groups(
         self, steps: int, start_step: int, stop_step: int, stopped: tf.Variable | None
@@ -251,12 +257,13 @@ class HostPipeline:
         # Nothing of Python lives as long as a graph in which a user makes a dataset.
         read_group = WeakCall(reader) if tf.executing_eagerly() else reader
         apply = self.group.trace(sizes.static_rows)
+        specs = apply.structured_input_signature[0]
 
         @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
         def make_group(number: tf.Tensor) -> GroupFeatures:
             where = [number // per_step, number % per_step]
-            group = tf.numpy_function(read_group, where, [tf.string, tf.int64, tf.int32])
-            for tensor, spec in zip(group, apply.structured_input_signature[0], strict=True):
+            group = tf.numpy_function(read_group, where, [spec.dtype for spec in specs])
+            for tensor, spec in zip(group, specs, strict=True):
                 tensor.set_shape(spec.shape)
             features: GroupFeatures = apply(*group)
             return features

@@ -12,7 +12,7 @@ from tfjax_batches.features.paths import Path
 from tfjax_batches.features.ragged import join_parts, split_parts
 from tfjax_batches.features.rows import GroupFeatures
 from tfjax_batches.pipeline.plain_call import call_plainly
-from tfjax_batches.pipeline.planned_reader import RecordGroup
+from tfjax_batches.pipeline.planned_reader import SourceRecords
 from tfjax_batches.preprocess.chain import Chain
 from tfjax_batches.reading.decode import Decoder
 
@@ -21,7 +21,7 @@ DECODED = "decoded"
 
 
 def preview_stages(
-    decoder: Decoder, chain: Chain, group: RecordGroup
+    decoder: Decoder, chain: Chain, group: SourceRecords
 ) -> dict[str, dict[Path, npt.NDArray[np.generic]]]:
     """Return the features of a group before the chain and after each transform, as NumPy.
 

@@ -48,7 +48,7 @@ class SingleSteps:
         apply = self.group.trace(self.sizes.static_rows)
         with tf.device("CPU"):
             groups: list[GroupFeatures] = [
-                call_plainly(apply, *map(tf.constant, self.read(np.int64(step), np.int64(part))))
+                call_plainly(apply, *self._read(apply, step, part))
                 for part in range(self.sizes.groups_per_step)
             ]
             features = split_parts(_join(groups))
@@ -56,6 +56,12 @@ class SingleSteps:
             _to_array, features
         )
         return arrays
+
+    def _read(self, apply: Any, step: int, part: int) -> list[tf.Tensor]:
+        """Return a group as the arguments of the function of a group."""
+        group = self.read(np.int64(step), np.int64(part))
+        specs = apply.structured_input_signature[0]
+        return [tf.constant(value, spec.dtype) for value, spec in zip(group, specs, strict=True)]
 
 
 def _join(groups: list[GroupFeatures]) -> GroupFeatures:

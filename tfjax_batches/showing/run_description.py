@@ -36,7 +36,7 @@ def describe_run(
         order="as in the split" if config.shuffle == "none" else order,
         steps=_steps_text(plan),
         remainder=_remainder_text(plan),
-        transforms="; ".join(pipeline.chain.labels),
+        transforms="; ".join(pipeline.group.sources[0].chain.labels),
     )
     return Description(
         title,

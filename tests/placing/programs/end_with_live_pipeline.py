@@ -31,7 +31,7 @@ class DamagedReader(SlowReader):
 
 def leave_live(loader: tjb.BatchLoader) -> None:
     """Leave a buffered, a synchronous and a host iterator in the midst of reading."""
-    reading = with_reader(loader, SlowReader(loader.pipeline.reader, seconds=0.1))
+    reading = with_reader(loader, SlowReader(loader.pipeline.readers[0], seconds=0.1))
     synchronous = dataclasses.replace(loader.config, prefetch_depth=0)
     LIVE.extend([iter(reading), iter(dataclasses.replace(reading, config=synchronous))])
     LIVE.append(reading.host_batches())
@@ -41,7 +41,7 @@ def leave_live(loader: tjb.BatchLoader) -> None:
 
 def fail(loader: tjb.BatchLoader) -> None:
     """Leave with an error, whose traceback goes through the pipeline."""
-    for _ in iter(with_reader(loader, DamagedReader(loader.pipeline.reader, seconds=3))):
+    for _ in iter(with_reader(loader, DamagedReader(loader.pipeline.readers[0], seconds=3))):
         pass
 
 
