@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # `as`: type checkers take these for public names of this pac
     from tfjax_batches.commands.flags import define_batch_flags as define_batch_flags
     from tfjax_batches.commands.flags import sharding_from_flags as sharding_from_flags
     from tfjax_batches.config.batch_config import BatchConfig as BatchConfig
+    from tfjax_batches.config.mixture_config import MixtureConfig as MixtureConfig
+    from tfjax_batches.config.mixture_config import Source as Source
     from tfjax_batches.errors import AgreementError as AgreementError
     from tfjax_batches.errors import BatchesError as BatchesError
     from tfjax_batches.errors import ConfigError as ConfigError
@@ -57,6 +59,7 @@ _NAMES_OF = {
     "checking.replicas": ("check_replicas",),
     "commands.flags": ("batch_config_from_flags", "define_batch_flags", "sharding_from_flags"),
     "config.batch_config": ("BatchConfig",),
+    "config.mixture_config": ("MixtureConfig", "Source"),
     "errors": (
         "AgreementError",
         "BatchesError",

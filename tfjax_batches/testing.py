@@ -21,10 +21,11 @@ import numpy.typing as npt
 import tensorflow_datasets as tfds
 from jax.sharding import Mesh
 
-from tfjax_batches.config.batch_config import config_from
+from tfjax_batches.config.batch_config import config_from, sources_of
 from tfjax_batches.errors import BatchesError, ConfigError, FeatureError, TransformError
 from tfjax_batches.features.paths import ID, Path, flatten, nest, path_text
 from tfjax_batches.loading.loader import BatchLoader
+from tfjax_batches.loading.open_source import OpenSource
 from tfjax_batches.loading.wiring import Destination, OpenRun, make_loader
 from tfjax_batches.pipeline.filter_scan import find_selection
 from tfjax_batches.placing.sharding import data_sharding
@@ -101,14 +102,16 @@ def loader_of(
         sharding=sharding,
         feature_shardings={},
     )
-    run = OpenRun(
-        config=config,
-        destination=destination,
+    (source,) = sources_of(config, chosen).values()
+    opened = OpenSource(
+        name=split.name,
+        source=source,
         split=split,
         reader=reader,
-        transforms=(*build_transforms(config.preprocess), *to_transforms(transforms)),
+        transforms=(*build_transforms(source.preprocess), *to_transforms(transforms)),
     )
-    return make_loader(run, selection)
+    run = OpenRun(config=config, destination=destination, sources=(opened,))
+    return make_loader(run, [selection])
 
 
 def check_transforms(

@@ -18,7 +18,7 @@ COUNTS = [0, 1, UNROLLED_ROWS - 1, UNROLLED_ROWS, 3 * UNROLLED_ROWS + 5]
 
 @pytest.mark.parametrize("is_static", [True, False])
 def test_map_rows_gives_each_row_its_result(is_static: bool) -> None:
-    @tf.function
+    @tf.function  # type: ignore[untyped-decorator]
     def mapped(x: tf.Tensor) -> dict[str, tf.Tensor]:
         found: dict[str, tf.Tensor] = map_rows(sums, {"x": x}, SIGNATURE)
         return found
@@ -41,7 +41,7 @@ def test_map_rows_of_unknown_number_never_maps_a_row_twice() -> None:
     def noted(row: dict[str, tf.Tensor]) -> tf.Tensor:
         return tf.ensure_shape(tf.numpy_function(note, [row["x"]], tf.int64), [])
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])  # type: ignore[untyped-decorator]
     def mapped(x: tf.Tensor) -> tf.Tensor:
         return map_rows(noted, {"x": x}, tf.TensorSpec([], tf.int64))
 

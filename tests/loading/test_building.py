@@ -31,6 +31,7 @@ def test_build_split_object_is_the_text_of_its_ranges(
     fields: dict[str, Any] = {"global_batch_size": 4, "shuffle": "none", "prefetch_depth": 0}
     loader = tjb.build(numbers_folder, split=split, **fields)
     same = tjb.build(numbers_folder, split=text, **fields)
+    assert isinstance(loader.config, tjb.BatchConfig)
     assert type(loader.config.split) is str
     assert loader.config.split == text
     assert str(loader.describe()) == str(same.describe())

@@ -15,7 +15,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tfjax_batches as tjb
 from tests.made_datasets import with_reader
-from tfjax_batches.loading import wiring
+from tfjax_batches.loading import open_source
 from tfjax_batches.pipeline.host_batches import HostBatches
 from tfjax_batches.pipeline.host_pipeline import HostPipeline
 from tfjax_batches.planning.order import Int64Array
@@ -255,7 +255,7 @@ def test_restore_finds_ops_of_the_library_that_give_other_values(
         state = batches.get_state()
     with iter(build(numbers_folder)) as batches:
         state_without_ops = batches.get_state()
-    monkeypatch.setattr(wiring, "OPS_VERSION", registry.OPS_VERSION + 1)
+    monkeypatch.setattr(open_source, "OPS_VERSION", registry.OPS_VERSION + 1)
     build(numbers_folder).restore(state_without_ops).close()
     with pytest.raises(tjb.StateError, match="ops_version: saved 1, now 2; use the release"):
         build(numbers_folder, preprocess="cast('float32', 'number')").restore(state)

@@ -13,12 +13,8 @@ from hypothesis import strategies as st
 import tfjax_batches as tjb
 from tests.strategies import plans
 from tfjax_batches.errors import StateError
-from tfjax_batches.loading.state import (
-    Fingerprint,
-    make_fingerprint,
-    make_state,
-    read_state,
-)
+from tfjax_batches.loading.fingerprint import Fingerprint, make_fingerprint
+from tfjax_batches.loading.state import make_state, read_state
 from tfjax_batches.planning.dataset_plan import plan_dataset
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.planning.policies import Remainder, Shuffle

@@ -8,27 +8,13 @@ here must be real types, not strings: `config_flags` reads them to choose a pars
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from tfjax_batches.config.field_checks import as_dict, check_fields
+from tfjax_batches.config.field_types import DatasetName, Lengths, Names, SplitName
+from tfjax_batches.config.mixture_config import MixtureConfig, Source
 from tfjax_batches.errors import ConfigError, nearest_hint
-from tfjax_batches.features.paths import Name
 from tfjax_batches.planning.policies import Remainder, Shuffle
-
-if TYPE_CHECKING:
-    import tensorflow_datasets as tfds
-
-    DatasetName: TypeAlias = str | tfds.core.DatasetBuilder
-    SplitName: TypeAlias = str | tfds.typing.SplitArg
-    Names: TypeAlias = tuple[Name, ...]
-    Lengths: TypeAlias = Mapping[Any, int]  # by name; a Mapping of Name is not one of str
-else:
-    # A flag can only give a name; `config_flags` refuses unions.
-    DatasetName = SplitName = str
-    # So are tuples of keys; a flag may give them all the same.
-    Names = tuple[str, ...]
-    # A flag gives a dict as a literal, which `config_flags` reads for this type alone.
-    Lengths = object
 
 # Those of `build` that are no fields.
 _ARGUMENTS = ("sharding", "feature_shardings", "transforms", "filter")
@@ -127,7 +113,40 @@ class BatchConfig:
         return BatchConfig(**checked)
 
 
-def config_from(config: Any, fields: Mapping[str, Any], caller: str = "build") -> BatchConfig:
+Config: TypeAlias = BatchConfig | MixtureConfig
+"""A run of one dataset, or of several."""
+
+# Fields of `BatchConfig` that a mixture has in another form, or not at all.
+_MIXTURE_HINTS = {
+    "num_epochs": "Set max_epochs of a Source, and exhausted.",
+    "remainder": "A mixture has no end of an epoch; it ends with its last whole batch.",
+    "filter": "Set filter of a Source.",
+}
+
+
+def sources_of(config: Config, filter: Any) -> dict[str, Source]:
+    """Return what a run reads, by name; that of one dataset has a source without a name.
+
+    Args:
+        config: A checked config.
+        filter: The argument `filter` of `build`.
+
+    Raises:
+        ConfigError: `filter` is given beside a mixture.
+    """
+    if isinstance(config, BatchConfig):
+        shared = {field.name for field in dataclasses.fields(Source)} & vars(config).keys()
+        fields = {name: getattr(config, name) for name in shared}
+        return {"": Source(**fields, max_epochs=config.num_epochs, filter=filter)}
+    if filter is not None:
+        raise ConfigError(
+            f"A filter selects examples of one dataset; got filter={filter!r} for a mixture. "
+            f"{_MIXTURE_HINTS['filter']}"
+        )
+    return dict(config.sources)
+
+
+def config_from(config: Any, fields: Mapping[str, Any], caller: str = "build") -> Config:
     """Return the checked config made of `config` and `fields`; arguments as for `make_config`.
 
     Raises:
@@ -136,24 +155,29 @@ def config_from(config: Any, fields: Mapping[str, Any], caller: str = "build") -
     return make_config(config, fields, caller).checked()
 
 
-def make_config(config: Any, fields: Mapping[str, Any], caller: str) -> BatchConfig:
+def make_config(config: Any, fields: Mapping[str, Any], caller: str) -> Config:
     """Return the unchecked config made of `config` and `fields`.
 
     Args:
-        config: A `BatchConfig`, or a dict or `ConfigDict` of its fields, or a dataset. None: all
-            fields are in `fields`.
+        config: A `MixtureConfig`; or a `BatchConfig`, or a dict or `ConfigDict` of its fields, or a
+            dataset. None: all fields are in `fields`.
         fields: Fields in place of those of `config`.
         caller: The function that took them, for messages.
 
     Raises:
-        ConfigError: A name is not that of a field, or the dataset is given twice.
+        ConfigError: A name is not that of a field, or a dataset is given twice.
     """
-    _check_names(fields, f"{caller}() takes the fields of BatchConfig as keywords", _ARGUMENTS)
+    if isinstance(config, MixtureConfig):
+        rule = f"{caller}() takes the fields of MixtureConfig as keywords beside one"
+        _check_names(fields, MixtureConfig, rule)
+        return dataclasses.replace(config, **fields)
+    rule = f"{caller}() takes the fields of BatchConfig as keywords"
+    _check_names(fields, BatchConfig, rule, _ARGUMENTS)
     if isinstance(config, BatchConfig):
         return dataclasses.replace(config, **fields)
     given = {} if config is None else as_dict(config)
     if given is not None:
-        _check_names(given, f"{caller}() takes a dict of the fields of BatchConfig")
+        _check_names(given, BatchConfig, f"{caller}() takes a dict of the fields of BatchConfig")
         return BatchConfig(**{**given, **fields})
     if "dataset" in fields:
         raise ConfigError(
@@ -163,9 +187,15 @@ def make_config(config: Any, fields: Mapping[str, Any], caller: str) -> BatchCon
     return BatchConfig(dataset=config, **fields)
 
 
-def _check_names(names: Iterable[Any], rule: str, arguments: Iterable[str] = ()) -> None:
+def _check_names(
+    names: Iterable[Any], kind: type[Config], rule: str, arguments: Iterable[str] = ()
+) -> None:
     """Raise ConfigError unless all are names of fields; `arguments` may be meant, too."""
-    known = {field.name for field in dataclasses.fields(BatchConfig)}
+    known = {field.name for field in dataclasses.fields(kind)}
+    special = _MIXTURE_HINTS if kind is MixtureConfig else {}
     if unknown := sorted(str(name) for name in names if name not in known):
-        hints = (f"  {name!r}: {nearest_hint(name, {*known, *arguments})}" for name in unknown)
+        hints = (
+            f"  {name!r}: {special.get(name) or nearest_hint(name, {*known, *arguments})}"
+            for name in unknown
+        )
         raise ConfigError(f"{rule}; unknown:\n" + "\n".join(hints))

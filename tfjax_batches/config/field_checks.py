@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the fields of a `BatchConfig` have values that they can have; all are checked at once."""
+"""Whether the fields of a config have values that they can have; all are checked at once."""
 
 import enum
 import os
@@ -9,24 +9,25 @@ from typing import Any
 from tfjax_batches.config.op_grammar import parse_ops
 from tfjax_batches.errors import ConfigError, nearest_hint
 from tfjax_batches.features.paths import Name, is_feature_name
-from tfjax_batches.planning.policies import Remainder, Shuffle
+from tfjax_batches.planning.policies import Exhausted, Remainder, Shuffle
 from tfjax_batches.text.numbers import is_integer, is_number
 
 Check = Callable[[str, Any], Any]
 """Takes name and value of a field, returns the value in its final type, raises ConfigError."""
 
 
-def check_fields(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def check_fields(values: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], list[str]]:
     """Return the fields in their final types, and a sentence for each that is wrong.
 
     Args:
-        values: Fields of `BatchConfig` by name.
+        values: Fields of `BatchConfig`, `MixtureConfig` or `Source` by name.
+        prefix: Put before the names in sentences, such as `"sources['a']."`.
     """
     checked: dict[str, Any] = {}
     errors: list[str] = []
     for name, value in values.items():
         try:
-            checked[name] = _CHECKS[name](name, value)
+            checked[name] = _CHECKS[name](prefix + name, value)
         except ConfigError as error:
             errors.append(str(error).replace("\n", "\n  "))
     return checked, errors
@@ -161,12 +162,16 @@ _CHECKS: dict[str, Check] = {
     "shuffle": _member(Shuffle),
     "seed": _integer(0, 2**63),
     "num_epochs": _integer(1, 2**31, optional=True),
+    "max_epochs": _integer(1, 2**31, optional=True),
+    "exhausted": _member(Exhausted),
     "remainder": _member(Remainder),
     "features": _names(optional=True),
     "keep_on_host": _names(),
     "pad_to": _check_lengths,
     "preprocess": _check_ops,
     "with_ids": _check_flag,
+    "with_sources": _check_flag,
+    "filter": lambda name, value: value,  # checked by `build`: it needs TensorFlow
     "prefetch_depth": _integer(0, 2**31),
     "prefetch_bytes": _integer(1, 2**63, optional=True),
     "stall_seconds": _check_seconds,

@@ -9,13 +9,13 @@ import tensorflow_datasets as tfds
 from absl import logging
 from jax.sharding import NamedSharding
 
-from tfjax_batches.config.batch_config import BatchConfig, config_from
+from tfjax_batches.config.batch_config import BatchConfig, Config, config_from, sources_of
+from tfjax_batches.config.mixture_config import MixtureConfig, Source
 from tfjax_batches.loading.accelerators import hide_accelerators_from_tensorflow
 from tfjax_batches.loading.agreement import check_agreement, run_in_turns, run_together
 from tfjax_batches.loading.loader import BatchLoader
 from tfjax_batches.loading.process_facts import config_facts, data_facts
 from tfjax_batches.loading.wiring import Destination, OpenRun, make_loader, open_run
-from tfjax_batches.pipeline.filter_scan import find_selection
 from tfjax_batches.placing.sharding import data_sharding
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.selection import Selection
@@ -27,7 +27,12 @@ from tfjax_batches.reading.prepare import prepare, reopen
 
 
 def build(
-    config: BatchConfig | Mapping[str, Any] | str | tfds.core.DatasetBuilder | None = None,
+    config: BatchConfig
+    | MixtureConfig
+    | Mapping[str, Any]
+    | str
+    | tfds.core.DatasetBuilder
+    | None = None,
     sharding: NamedSharding | None = None,
     *,
     feature_shardings: Mapping[Any, NamedSharding] | None = None,
@@ -42,15 +47,18 @@ def build(
 
     Args:
         config: A `BatchConfig`; or a dict or `ConfigDict` of its fields; or a dataset (name, folder
-            or builder) with the other fields as keywords. None: all fields are keywords.
+            or builder) with the other fields as keywords; or a `MixtureConfig`. None: all fields
+            are keywords.
         sharding: Sharding of every feature. Its first spec entry names the data axes; its spec is
             cut to the rank of each feature. None: dim 0 over all devices.
         feature_shardings: Shardings by feature name, on the same mesh, in place of `sharding`.
-        transforms: `MapExamples` and `MapBatches`, applied in order after the ops of `preprocess`.
-            Each is traced and checked here, before any data is read.
+        transforms: `MapExamples` and `MapBatches`, applied in order after the ops of `preprocess`,
+            in a mixture those of each source. Each is traced and checked here, before any data is
+            read.
         filter: Selects examples by a function of their features. It is evaluated once over the
-            split; later runs find the result under its name. None: all examples.
-        **fields: Fields of `BatchConfig`, in place of those of `config`.
+            split; later runs find the result under its name. None: all examples. In a mixture each
+            `Source` has its own.
+        **fields: Fields of `BatchConfig` or `MixtureConfig`, in place of those of `config`.
 
     Returns:
         The loader of this process.
@@ -61,12 +69,14 @@ def build(
         DatasetNotFoundError: No such dataset, or it is not prepared.
         SplitError: No such split, or an empty one, or `filter` selects nothing.
         FeatureError: A feature cannot become an array, or a transform returns one without a
-            value of known shape for each row; names both.
+            value of known shape for each row; names both. Or the sources of a mixture differ in
+            their features: shows how.
         LayoutError: The sharding cannot hold the batch, or rows that a transform mixes would be on
             different processes.
         RecordError: A file of the split is missing, or a record cannot be read for `filter`.
         AgreementError: The processes differ, or `build` failed on another one.
-        UnsupportedError: The dataset is stored in a way that cannot be read by index.
+        UnsupportedError: The dataset is stored in a way that cannot be read by index; or a
+            transform mixes rows of a mixture.
 
     Example::
 
@@ -75,31 +85,54 @@ def build(
             for batch in batches:
                 ...
     """
-    checked, chosen = run_together(lambda: (config_from(config, fields), check_filter(filter)))
-    check_agreement(config_facts(checked, chosen))
+    checked, sources = run_together(lambda: read_config(config, fields, filter))
+    check_agreement(config_facts(checked, sources))
     hide_accelerators_from_tensorflow()
-    builder = _open_builder(checked)
+    opened = _open_builders(sources)
     run = run_together(
-        lambda: open_run(checked, _place(checked, sharding, feature_shardings), builder, transforms)
+        lambda: open_run(checked, _place(checked, sharding, feature_shardings), opened, transforms)
     )
-    selection = _select(run, chosen)
-    loader = run_together(lambda: _make_loader(run, selection))
-    check_agreement(data_facts(loader, run.split))
-    _log_summary(loader, run.split.name)
+    selections = _select(run)
+    loader = run_together(lambda: _make_loader(run, selections))
+    check_agreement(data_facts(loader, run.sources))
+    _log_summary(loader)
     return loader
 
 
-def _open_builder(config: BatchConfig) -> tfds.core.DatasetBuilder:
-    """Open the dataset; prepare it where it is missing and the config says so."""
-    builder = run_together(lambda: open_builder(config.dataset, config.data_dir))
-    if not config.prepare:
-        return builder
-    run_in_turns(lambda: prepare(builder))
-    return run_together(lambda: reopen(builder))
+def read_config(
+    config: Any, fields: Mapping[str, Any], filter: FilterExamples | None
+) -> tuple[Config, dict[str, Source]]:
+    """Return the checked config, and what it reads by name; arguments as for `build`."""
+    checked = config_from(config, fields)
+    sources = sources_of(checked, filter)
+    for source in sources.values():
+        check_filter(source.filter)
+    return checked, sources
+
+
+def _open_builders(
+    sources: Mapping[str, Source],
+) -> dict[str, tuple[Source, tfds.core.DatasetBuilder]]:
+    """Open the datasets; prepare those that are missing where their sources say so."""
+    opened = run_together(
+        lambda: {n: (s, open_builder(s.dataset, s.data_dir)) for n, s in sources.items()}
+    )
+    wanted = [builder for source, builder in opened.values() if source.prepare]
+    if not wanted:
+        return opened
+
+    def prepare_all() -> None:
+        for builder in wanted:
+            prepare(builder)
+
+    run_in_turns(prepare_all)
+    return run_together(
+        lambda: {n: (s, reopen(b) if s.prepare else b) for n, (s, b) in opened.items()}
+    )
 
 
 def _place(
-    config: BatchConfig,
+    config: Config,
     sharding: NamedSharding | None,
     feature_shardings: Mapping[Any, NamedSharding] | None,
 ) -> Destination:
@@ -113,22 +146,25 @@ def _place(
     )
 
 
-def _select(run: OpenRun, filter: FilterExamples | None) -> Selection | None:
-    if filter is None:
-        return None
-    return run_in_turns(lambda: find_selection(filter, run.split, run.reader))
+def _select(run: OpenRun) -> list[Selection | None]:
+    if not any(each.source.filter for each in run.sources):
+        return [None] * len(run.sources)
+    return run_in_turns(lambda: [each.select() for each in run.sources])
 
 
-def _make_loader(run: OpenRun, selection: Selection | None) -> BatchLoader:
-    """Return the loader, once it is certain that this process sees all files of the split."""
-    loader = make_loader(run, selection)
-    check_files_exist(run.split)
+def _make_loader(run: OpenRun, selections: Sequence[Selection | None]) -> BatchLoader:
+    """Return the loader, once it is certain that this process sees all files of the splits."""
+    loader = make_loader(run, selections)
+    for each in run.sources:
+        check_files_exist(each.split)
     return loader
 
 
-def _log_summary(loader: BatchLoader, dataset: str) -> None:
-    logging.info("tfjax_batches: %s\n%s", dataset, loader.describe())
+def _log_summary(loader: BatchLoader) -> None:
+    logging.info("tfjax_batches: %s\n%s", ", ".join(loader.source_names), loader.describe())
     plan = loader.plan
+    if isinstance(loader.config, MixtureConfig):
+        return  # it ends where it ends, and no option would deliver its last rows
     if plan.steps_per_epoch == 0:
         logging.warning(
             "tfjax_batches: steps_per_epoch is 0: a batch has %d rows, more than the %d examples "

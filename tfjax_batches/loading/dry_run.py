@@ -9,12 +9,12 @@ from typing import Any
 import tensorflow_datasets as tfds
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
-from tfjax_batches.config.batch_config import BatchConfig, make_config
+from tfjax_batches.config.batch_config import BatchConfig, make_config, sources_of
+from tfjax_batches.config.mixture_config import MixtureConfig, Source
 from tfjax_batches.errors import ConfigError, LayoutError
 from tfjax_batches.loading.accelerators import hide_accelerators_from_tensorflow
 from tfjax_batches.loading.loader import BatchLoader
 from tfjax_batches.loading.wiring import Destination, make_loader, open_run
-from tfjax_batches.pipeline.filter_scan import find_selection
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.preprocess.filter import FilterExamples, check_filter
 from tfjax_batches.preprocess.transforms import Transform
@@ -24,7 +24,7 @@ from tfjax_batches.text.formatting import count_text
 
 
 def dry_run(
-    config: BatchConfig | Mapping[str, Any] | str | tfds.core.DatasetBuilder,
+    config: BatchConfig | MixtureConfig | Mapping[str, Any] | str | tfds.core.DatasetBuilder,
     layout: BatchLayout,
     *,
     process_index: int = 0,
@@ -45,8 +45,8 @@ def dry_run(
         process_index: The process whose rows are read.
         transforms: As for `build`.
         filter: As for `build`; it reads the split, unless an earlier run saved the result.
-        **fields: Fields of `BatchConfig`. `global_batch_size` is that of the layout, and may be
-            left out.
+        **fields: Fields of `BatchConfig` or `MixtureConfig`. `global_batch_size` is that of the
+            layout, and may be left out.
 
     Returns:
         The loader of that process.
@@ -72,15 +72,22 @@ def dry_run(
             f"{given.global_batch_size}. Leave it out, or make the layout with it."
         )
     checked = dataclasses.replace(given, global_batch_size=rows).checked()
-    chosen = check_filter(filter)
+    sources = sources_of(checked, filter)
+    for source in sources.values():
+        check_filter(source.filter)
     hide_accelerators_from_tensorflow()
-    builder = open_builder(checked.dataset, checked.data_dir)
-    if checked.prepare:
-        prepare(builder)
-        builder = reopen(builder)
-    run = open_run(checked, _place(layout, int(process_index)), builder, transforms)
-    selection = None if chosen is None else find_selection(chosen, run.split, run.reader)
-    return make_loader(run, selection)
+    opened = {name: (source, _open_builder(source)) for name, source in sources.items()}
+    run = open_run(checked, _place(layout, int(process_index)), opened, transforms)
+    return make_loader(run, [each.select() for each in run.sources])
+
+
+def _open_builder(source: Source) -> tfds.core.DatasetBuilder:
+    """Open a dataset; prepare it where it is missing and its source says so."""
+    builder = open_builder(source.dataset, source.data_dir)
+    if not source.prepare:
+        return builder
+    prepare(builder)
+    return reopen(builder)
 
 
 def _check_machines(layout: object, process_index: object) -> None:

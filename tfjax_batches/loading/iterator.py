@@ -9,9 +9,10 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from tfjax_batches.config.batch_config import BatchConfig
+from tfjax_batches.config.batch_config import Config
 from tfjax_batches.features.paths import Path, nest
-from tfjax_batches.loading.state import Fingerprint, make_state, read_state
+from tfjax_batches.loading.fingerprint import Fingerprint
+from tfjax_batches.loading.state import make_state, read_state
 from tfjax_batches.pipeline.host_batches import HostBatch
 from tfjax_batches.pipeline.host_pipeline import HostPipeline
 from tfjax_batches.placing.prefetcher import Prefetcher
@@ -35,7 +36,7 @@ class BatchIterator(Iterator[Batch]):
         pipeline: HostPipeline,
         place: Callable[[HostBatch], FlatBatch],
         fingerprint: Fingerprint,
-        config: BatchConfig,
+        config: Config,
         start_step: int,
     ) -> None:
         self._place = place
@@ -96,7 +97,8 @@ class BatchIterator(Iterator[Batch]):
         Batches that were made ahead and not delivered do not count. Works on a closed iterator too.
 
         Returns:
-            Plain JSON of under 2 KB, equal on all processes: saving that of one is enough.
+            Plain JSON, under 2 KB for up to 20 sources, equal on all processes: saving that of one
+            is enough.
         """
         plan = self._pipeline.plan
         return make_state(plan.position_of(self.step), self._fingerprint, plan.global_batch_size)

@@ -11,11 +11,13 @@ import jax
 import tensorflow as tf
 from absl import logging
 
-from tfjax_batches.config.batch_config import BatchConfig
+from tfjax_batches.config.batch_config import BatchConfig, Config
+from tfjax_batches.errors import ConfigError
 from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.paths import Path, nest
+from tfjax_batches.loading.fingerprint import Fingerprint
 from tfjax_batches.loading.iterator import Batch, BatchIterator, FlatBatch
-from tfjax_batches.loading.state import Fingerprint, read_state
+from tfjax_batches.loading.state import read_state
 from tfjax_batches.pipeline.host_batches import HostBatch
 from tfjax_batches.pipeline.host_pipeline import HostPipeline
 from tfjax_batches.placing.assemble import Assembler
@@ -39,9 +41,12 @@ class BatchLoader:
         config: A checked copy of the config.
         layout: Which rows each process holds.
         pipeline: What this process reads, as host batches.
-        fingerprint: What the rows depend on, as saved states hold it.
+        fingerprint: What the rows depend on; saved states hold what the rows so far depend on.
+        sources: Dataset and split of each source, by name, in order of the names. A run of one
+            dataset has one, named like the dataset.
         label_names: Names of the classes of each TFDS label that reaches the batch unchanged, by
-            name: the name of label 3 is `label_names["label"][3]`.
+            name: the name of label 3 is `label_names["label"][3]`. In a mixture those that all
+            sources have alike.
         global_specs: Global shape, dtype and sharding of each `jax.Array` of a batch, by path.
 
     Features that `keep_on_host` names are in `batch["_host"]`, nested by path, as read-only
@@ -52,10 +57,11 @@ class BatchLoader:
     its batch, all of which lives as long as the row does: to keep one row for long, copy it.
     """
 
-    config: BatchConfig
+    config: Config
     layout: BatchLayout
     pipeline: HostPipeline
     fingerprint: Fingerprint
+    sources: Mapping[str, str]
     label_names: Mapping[str, tuple[str, ...]]
     global_specs: Mapping[Path, jax.ShapeDtypeStruct]
     # Counts the calls of `iter`.
@@ -89,17 +95,34 @@ class BatchLoader:
 
     @property
     def transform_names(self) -> tuple[str, ...]:
-        """Place and name of each transform, in order, as `preview` has them: `"1. flip_lr"`."""
-        return self.pipeline.group.sources[0].chain.labels
+        """Place and name of each transform, in order, as `preview` has them: `"1. flip_lr"`.
+
+        In a mixture the name of the source comes first: `"web: 1. flip_lr"`.
+        """
+        pairs = zip(self.sources, self.pipeline.group.sources, strict=True)
+        is_mixture = len(self.sources) > 1
+        return tuple(
+            f"{name}: {label}" if is_mixture else label
+            for name, source in pairs
+            for label in source.chain.labels
+        )
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        """Name of each source: `_source` and `StepPlan.sources` are indices into it."""
+        return tuple(self.sources)
 
     @property
     def num_examples(self) -> int:
-        """Examples of an epoch: those of the split, or those that `filter` selected."""
+        """Examples of an epoch, of all sources: those of the split, or of `filter`."""
         return self.plan.num_examples
 
     @property
     def steps_per_epoch(self) -> int:
-        """Whole batches in one epoch; under CARRY an epoch may end within a further one."""
+        """Whole batches in one epoch; under CARRY an epoch may end within a further one.
+
+        In a mixture, whole batches in as many rows as one epoch of each source has.
+        """
         return self.plan.steps_per_epoch
 
     @property
@@ -151,6 +174,26 @@ class BatchLoader:
         index = self.process_index if process_index is None else process_index
         return self.plan.plan_rows(step, self.layout.rows(index))
 
+    def counts_at(self, step: int) -> dict[str, int]:
+        """Return how many examples of each source the batches before a step hold; reads nothing.
+
+        Args:
+            step: Step, 0 <= step <= num_steps.
+
+        Returns:
+            Exact counts by name of the source, padding left out.
+
+        Raises:
+            IndexError: There is no such step.
+
+        Example::
+
+            tokens = loader.counts_at(batches.step)["web"] * 1024
+        """
+        if step < 0 or (self.num_steps is not None and step > self.num_steps):
+            raise IndexError(f"step lies in 0 <= step <= {self.num_steps}; got {step}.")
+        return dict(zip(self.sources, self.plan.counts_before(step), strict=True))
+
     def dataset(self, start_step: int = 0) -> tf.data.Dataset:
         """Return this process's batches as a `tf.data.Dataset`.
 
@@ -186,22 +229,23 @@ class BatchLoader:
         source = self.pipeline.host_batches(start_step)
         return Prefetcher(source, nest, depth=0, get_state=lambda: source.step, cancel=source.stop)
 
-    def preview(self, n: int = 4) -> dict[str, Batch]:
-        """Return the first examples of the run before the transforms and after each of them.
+    def preview(self, n: int = 4, source: str | None = None) -> dict[str, Batch]:
+        """Return the first examples of a source before the transforms and after each of them.
 
         For people to look at. It reads these examples itself, and works on any process.
 
         Args:
             n: Examples, from 1 to those of an epoch.
+            source: Name of the source. None: the only one.
 
         Returns:
             Stage → features as NumPy [n, ...], nested, in order of the transforms: `"decoded"`,
             then one stage for each transform by place and name, such as `"1. flip_lr"`. The last
-            holds the first `n` rows of the batches. Features of any size are object arrays, as in
-            host batches.
+            holds the first `n` rows of that source in the batches. Features of any size are object
+            arrays, as in host batches.
 
         Raises:
-            ConfigError: `n` is out of bounds.
+            ConfigError: `n` is out of bounds, or `source` is not the name of a source.
             RecordError: A record cannot be read or decoded.
             TransformError: A transform fails on one of the examples.
 
@@ -210,7 +254,14 @@ class BatchLoader:
             for stage, features in loader.preview(2).items():
                 print(stage, features["image"].shape)
         """
-        stages = self.pipeline.preview(n, 0)
+        if source is None and len(self.sources) == 1:
+            (source,) = self.sources
+        if source not in self.sources:
+            raise ConfigError(
+                f"A preview shows the rows of one source; got source={source!r}. Name one of "
+                f"{', '.join(map(repr, self.sources))}."
+            )
+        stages = self.pipeline.preview(n, self.source_names.index(source))
         return {stage: nest(features) for stage, features in stages.items()}
 
     def describe(self) -> Description:
@@ -218,8 +269,9 @@ class BatchLoader:
 
         Notebooks show it as HTML, and a loader the same way. No record is read.
         """
-        title = f"{self.fingerprint['dataset']}, split {self.config.split!r}"
-        return describe_run(title, self.config, self.layout, self.pipeline, self.global_specs)
+        return describe_run(
+            self.sources, self.config, self.layout, self.pipeline, self.global_specs
+        )
 
     def _repr_html_(self) -> str:
         return self.describe()._repr_html_()
@@ -229,7 +281,8 @@ class BatchLoader:
 
         The number of processes, mesh, device order, prefetching and threads may have changed, and
         so may `num_epochs`, and under CARRY the batch size: rows go on from the same position, and
-        steps count as if all batches before had the new size.
+        steps count as if all batches before had the new size. Of a mixture, the stages that begin
+        later may have changed, and so may sources that only they draw from.
 
         Args:
             state: What `BatchIterator.get_state` returned, on any process.
@@ -247,7 +300,7 @@ class BatchLoader:
     @property
     def _repeats_one_epoch(self) -> bool:
         """Whether a second `iter` is likely meant as another epoch of training."""
-        if self.config.num_epochs != 1:
+        if not isinstance(self.config, BatchConfig) or self.config.num_epochs != 1:
             return False
         # Padded epochs without random values are those of evaluations, which are repeated.
         is_shuffled = self.config.shuffle is not Shuffle.NONE and not self.plan.remainder.has_mask

@@ -7,28 +7,21 @@ prefetching, and under CARRY the batch size), and a change of anything else is r
 plain JSON of under 2 KB, and is checked whole before it is used.
 """
 
-import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
 
 from tfjax_batches.errors import StateError
-from tfjax_batches.planning.order import ORDER_VERSION
+from tfjax_batches.loading.fingerprint import Fingerprint, find_differences, past_of, shorten
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.planning.schedule import MOST_POSITIONS
 from tfjax_batches.version import __version__
 
 STATE_VERSION = 2
 """Raised whenever a state's fields, or what they mean, change."""
-
-Fingerprint = Mapping[str, Any]
-"""Field → JSON value, of all that the rows of a run depend on."""
-
-# Where a fingerprint is longer (hundreds of features, say), its longest values are kept as digests:
-# a state is under 2 KB.
-_FINGERPRINT_CHARACTERS = 1800
 
 # How to go on, for a field that differs. Others: set the field back.
 _FIXES = {
@@ -45,33 +38,10 @@ _FIXES = {
 }
 
 
-def make_fingerprint(plan: BatchPlan, fields: Mapping[str, Any]) -> Fingerprint:
-    """Return what the rows of a run depend on.
-
-    Args:
-        plan: The order.
-        fields: JSON values of what else the rows depend on. Empty ones are left out.
-    """
-    (source,) = plan.sources
-    known = {
-        **fields,
-        "num_examples": plan.num_examples,
-        "shuffle": source.order.shuffle.value,
-        "seed": source.seed,
-        "remainder": plan.remainder.value,
-        "order_version": ORDER_VERSION,
-        "filter": source.selection.fingerprint,
-    }
-    if not plan.remainder.allows_new_batch_size:
-        # There the batch size sets where epochs begin.
-        known["global_batch_size"] = plan.global_batch_size
-    return _shorten({n: value for n, value in known.items() if value not in (None, [], {})})
-
-
 def make_state(position: int, fingerprint: Fingerprint, global_batch_size: int) -> dict[str, Any]:
-    """Return the state after the rows before `position`: JSON, under 2 KB."""
+    """Return the state after the rows before `position`: JSON, under 2 KB for up to 20 sources."""
     # A deep copy: what the caller does to it must not reach the loader.
-    copied = json.loads(json.dumps(dict(fingerprint)))
+    copied = json.loads(json.dumps(shorten(past_of(fingerprint, position))))
     return {
         "version": STATE_VERSION,
         # These two for messages only.
@@ -95,7 +65,6 @@ def read_state(state: Any, plan: BatchPlan, fingerprint: Fingerprint) -> tuple[B
             names each field with the saved and the present value, and how to go on.
     """
     position, saved = _read_fields(state)
-    _check_same_rows(saved, fingerprint, state.get("release", "unknown"))
     if position > MOST_POSITIONS:
         raise StateError(
             f"A position counts the rows of a run, up to {MOST_POSITIONS}; got {position}. "
@@ -104,9 +73,10 @@ def read_state(state: Any, plan: BatchPlan, fingerprint: Fingerprint) -> tuple[B
     if plan.num_rows is not None and position > plan.num_rows:
         raise StateError(
             f"A state lies within its run; position {position} is beyond the {plan.num_rows} rows "
-            f"of num_epochs={plan.sources[0].epochs.count}. Raise num_epochs, or start again with "
-            "iter(loader)."
+            f"{_end_text(plan, fingerprint)}, or start again with iter(loader)."
         )
+    past = past_of(fingerprint, position)
+    _check_same_rows(saved, past, state.get("release", "unknown"), plan.global_batch_size)
     found = plan.starting_at(position)
     needs_whole_steps = not plan.remainder.allows_new_batch_size
     if found is None or (needs_whole_steps and position % plan.global_batch_size):
@@ -126,20 +96,19 @@ def read_state(state: Any, plan: BatchPlan, fingerprint: Fingerprint) -> tuple[B
     return resumed, step
 
 
-def _check_same_rows(saved: Fingerprint, present: Fingerprint, release: str) -> None:
-    compared = {*saved, *present}
-    if not _graphs_are_comparable(saved, present):
-        compared -= {"graphs"}
-    # As text: 0, 0.0 and False are equal in Python, and a field that is null is not a missing one.
-    was, now = (
-        {name: json.dumps(each[name]) for name in each if name in compared}
-        for each in (saved, present)
-    )
+def _end_text(plan: BatchPlan, fingerprint: Fingerprint) -> str:
+    """Return what ends a run, and how to make it longer."""
+    if "stages" in fingerprint:
+        return "of the run. Raise max_epochs of the sources that are used up"
+    return f"of num_epochs={plan.sources[0].epochs.count}. Raise num_epochs"
+
+
+def _check_same_rows(
+    saved: Fingerprint, past: Fingerprint, release: str, global_batch_size: int
+) -> None:
     differences = [
-        f"  {name}: saved {was.get(name, 'nothing')}, now {now.get(name, 'nothing')}; "
-        f"{_FIXES.get(name, f'set {name} back')}"
-        for name in {**was, **now}
-        if not _is_same(was.get(name), now.get(name))
+        f"  {name}: saved {was}, now {now}; {_fix_of(name, global_batch_size)}"
+        for name, (was, now) in find_differences(saved, past).items()
     ]
     if differences:
         raise StateError(
@@ -151,10 +120,12 @@ def _check_same_rows(saved: Fingerprint, present: Fingerprint, release: str) -> 
         )
 
 
-def _graphs_are_comparable(saved: Fingerprint, present: Fingerprint) -> bool:
-    """Return whether one release of TensorFlow traced both: another may give other graphs."""
-    was, now = saved.get("graphs"), present.get("graphs")
-    return isinstance(was, Mapping) and isinstance(now, Mapping) and was.keys() == now.keys()
+def _fix_of(name: str, global_batch_size: int) -> str:
+    if found := re.fullmatch(r"weights from row (\d+) on", name):
+        step = int(found[1]) / global_batch_size
+        return f"set the weights of step {step:g} back: only later stages may change"
+    field = name.rpartition(".")[2]
+    return _FIXES.get(field, f"set {name} back")
 
 
 def _read_fields(state: Any) -> tuple[int, dict[str, Any]]:
@@ -189,25 +160,3 @@ def _read_fields(state: Any) -> tuple[int, dict[str, Any]]:
             f"A state is plain JSON; its fingerprint is not: {error}. {advice}"
         ) from None
     return position, fingerprint
-
-
-def _shorten(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields with as few digests as keep them under `_FINGERPRINT_CHARACTERS`."""
-    texts = {name: json.dumps(value) for name, value in fields.items()}
-    for name in sorted(texts, key=lambda name: len(texts[name]), reverse=True):
-        if len(json.dumps(fields)) <= _FINGERPRINT_CHARACTERS:
-            break
-        fields = {**fields, name: _digest(texts[name])}
-    return fields
-
-
-def _is_same(was: str | None, now: str | None) -> bool:
-    """Return whether two values, as JSON, are equal; either may be kept as a digest."""
-    if was is None or now is None:
-        return was is now
-    return was == now or was == json.dumps(_digest(now)) or json.dumps(_digest(was)) == now
-
-
-def _digest(text: str) -> str:
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return f"{text[:64]}… ({len(text)} characters, sha256 {digest})"

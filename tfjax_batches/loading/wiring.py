@@ -1,55 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a checked config to a loader, on one process, without asking JAX for devices.
 
-In two steps, since a filter selects examples between them: `open_run` opens the split,
-`make_loader` makes the plan and all that follows.
+In two steps, since filters select examples between them: `open_run` opens the splits, `make_loader`
+makes the plan and all that follows. A run of one dataset is a mixture of one source here.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import jax
-import tensorflow as tf
 import tensorflow_datasets as tfds
 from jax.sharding import NamedSharding
 
-from tfjax_batches.config.batch_config import BatchConfig
-from tfjax_batches.config.op_grammar import parse_ops
-from tfjax_batches.errors import ConfigError, LayoutError
+from tfjax_batches.config.batch_config import BatchConfig, Config
+from tfjax_batches.config.mixture_config import MixtureConfig, Source
+from tfjax_batches.errors import BatchesError, ConfigError, LayoutError, UnsupportedError
 from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.paths import Name, Path, path_text
+from tfjax_batches.loading.fingerprint import Fingerprint, make_fingerprint
 from tfjax_batches.loading.loader import BatchLoader
-from tfjax_batches.loading.state import Fingerprint, make_fingerprint
+from tfjax_batches.loading.open_source import OpenSource, open_source
 from tfjax_batches.pipeline.group_function import GroupFunction, id_dtype
 from tfjax_batches.pipeline.host_features import check_device_features, choose_host_paths
 from tfjax_batches.pipeline.host_pipeline import HostPipeline, ReadOptions
+from tfjax_batches.pipeline.same_features import check_same_features
 from tfjax_batches.pipeline.source_function import SourceFunction
 from tfjax_batches.placing.assemble import device_dtype
 from tfjax_batches.placing.sharding import feature_sharding, shardings_by_path
 from tfjax_batches.planning.dataset_plan import plan_dataset
 from tfjax_batches.planning.layout import BatchLayout
+from tfjax_batches.planning.mixture_plan import MixedSource, plan_mixture
 from tfjax_batches.planning.plan import BatchPlan
-from tfjax_batches.planning.policies import Remainder, Shuffle
+from tfjax_batches.planning.policies import Exhausted, Remainder, Shuffle
 from tfjax_batches.planning.row_multiple import check_row_multiple
 from tfjax_batches.planning.selection import Selection, WholeSplit
-from tfjax_batches.preprocess.chain import (
-    build_chain,
-    find_encoded,
-    find_row_multiple,
-    label_of,
-    to_transforms,
-)
-from tfjax_batches.preprocess.registry import (
-    OPS_VERSION,
-    bind_call,
-    build_transforms,
-    is_library_op,
-)
+from tfjax_batches.preprocess.chain import find_row_multiple, label_of
 from tfjax_batches.preprocess.transforms import Transform
-from tfjax_batches.reading.decode import Decoder
-from tfjax_batches.reading.formats import RecordReader, open_reader
-from tfjax_batches.reading.label_names import find_label_names
-from tfjax_batches.reading.split import Split, open_split
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,53 +60,57 @@ class Destination:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OpenRun:
-    """A run whose split is open and whose plan is not made yet.
+    """A run whose splits are open and whose plan is not made yet.
 
     Attributes:
-        transforms: Those of the ops of `preprocess`, then those given to `build`.
+        sources: In order of their names.
     """
 
-    config: BatchConfig
+    config: Config
     destination: Destination
-    split: Split
-    reader: RecordReader
-    transforms: tuple[Transform, ...]
+    sources: tuple[OpenSource, ...]
 
 
 def open_run(
-    config: BatchConfig,
+    config: Config,
     destination: Destination,
-    builder: tfds.core.DatasetBuilder,
+    sources: Mapping[str, tuple[Source, tfds.core.DatasetBuilder]],
     transforms: Sequence[Transform],
 ) -> OpenRun:
-    """Return the run of a prepared dataset; reads its metadata only."""
-    split = open_split(builder, config.split)
-    return OpenRun(
-        config=dataclasses.replace(config, split=split.split),
-        destination=destination,
-        split=split,
-        reader=open_reader(split, verify_crc=config.verify_crc),
-        transforms=(*build_transforms(config.preprocess), *to_transforms(transforms)),
-    )
+    """Return the run of prepared datasets; reads their metadata only."""
+    opened = []
+    for name, (source, builder) in sources.items():
+        with _named(name):
+            opened.append(
+                open_source(name, source, builder, transforms, verify_crc=config.verify_crc)
+            )
+    if isinstance(config, MixtureConfig):
+        config = dataclasses.replace(config, sources={each.name: each.source for each in opened})
+    else:
+        config = dataclasses.replace(config, split=opened[0].split.split)
+    return OpenRun(config=config, destination=destination, sources=tuple(opened))
 
 
-def make_loader(run: OpenRun, selection: Selection | None) -> BatchLoader:
-    """Return the loader of a run over the examples that a filter selected, or over all: None."""
-    config, split, destination = run.config, run.split, run.destination
+def make_loader(run: OpenRun, selections: Sequence[Selection | None]) -> BatchLoader:
+    """Return the loader of a run over the examples that filters selected, or over all: None."""
+    config, destination = run.config, run.destination
     _check_row_multiple(run)
-    plan = plan_dataset(
-        selection or WholeSplit(num_in_split=split.num_examples),
-        global_batch_size=config.global_batch_size,
-        shuffle=Shuffle(config.shuffle),
-        seed=config.seed,
-        num_epochs=config.num_epochs,
-        remainder=Remainder(config.remainder),
+    functions = []
+    for each in run.sources:
+        with _named(each.name if len(run.sources) > 1 else ""):
+            functions.append(each.make_function())
+    plan = _make_plan(
+        run,
+        [
+            selection or WholeSplit(num_in_split=each.split.num_examples)
+            for each, selection in zip(run.sources, selections, strict=True)
+        ],
     )
     pipeline = HostPipeline(
         plan=plan,
         rows=destination.layout.rows(destination.process_index),
-        readers=(run.reader,),
-        group=_make_group(run, plan),
+        readers=tuple(each.reader for each in run.sources),
+        group=_make_group(run, functions, has_mask=plan.remainder.has_mask),
         process_index=destination.process_index,
         options=ReadOptions.from_config(config),
     )
@@ -127,42 +119,90 @@ def make_loader(run: OpenRun, selection: Selection | None) -> BatchLoader:
         layout=destination.layout,
         pipeline=pipeline,
         fingerprint=_fingerprint(run, pipeline),
-        label_names=find_label_names(split.features, _label_paths(pipeline)),
+        sources={each.name: each.describe() for each in run.sources},
+        label_names=_label_names(run, functions),
         global_specs=_global_specs(pipeline.device_specs, destination),
     )
 
 
-def _make_group(run: OpenRun, plan: BatchPlan) -> GroupFunction:
-    """Return what becomes of the records of a group, once all features have a place to go."""
-    config, name = run.config, run.split.name
-    decoder = Decoder(
-        run.split.features,
-        config.features,
-        name,
-        encoded=find_encoded(run.transforms),
-        pad_to=config.pad_to,
+@contextmanager
+def _named(source: str) -> Iterator[None]:
+    """Add to errors which source of a mixture they are about."""
+    try:
+        yield
+    except BatchesError as error:
+        if source:
+            error.add_note(f"This is source {source!r} of the mixture.")
+        raise
+
+
+def _make_plan(run: OpenRun, selections: Sequence[Selection]) -> BatchPlan:
+    config = run.config
+    if isinstance(config, BatchConfig):
+        return plan_dataset(
+            selections[0],
+            global_batch_size=config.global_batch_size,
+            shuffle=Shuffle(config.shuffle),
+            seed=config.seed,
+            num_epochs=config.num_epochs,
+            remainder=Remainder(config.remainder),
+        )
+    mixed = {
+        each.name: MixedSource(
+            selection=selection,
+            shuffle=Shuffle(each.source.shuffle),
+            max_epochs=each.source.max_epochs,
+        )
+        for each, selection in zip(run.sources, selections, strict=True)
+    }
+    stages: Any = config.weights  # in their checked form
+    return plan_mixture(
+        mixed,
+        stages,
+        global_batch_size=config.global_batch_size,
+        seed=config.seed,
+        exhausted=Exhausted(config.exhausted),
     )
-    chain = build_chain(run.transforms, decoder.specs)
-    host_paths = choose_host_paths(chain.specs, config.keep_on_host, decoder.padded, name)
-    check_device_features(chain.specs, host_paths, name, decoder.parsed, chain.origin_of)
+
+
+def _make_group(
+    run: OpenRun, functions: Sequence[SourceFunction], *, has_mask: bool
+) -> GroupFunction:
+    """Return what becomes of the records of a group, once all features have a place to go."""
+    config, first, name = run.config, functions[0], run.sources[0].split.name
+    specs = first.chain.specs
+    each_specs = [function.chain.specs for function in functions]
+    check_same_features({s.name: each for s, each in zip(run.sources, each_specs, strict=True)})
+    padded = frozenset().union(*(function.decoder.padded for function in functions))
+    host_paths = choose_host_paths(specs, config.keep_on_host, padded, name)
+    check_device_features(specs, host_paths, name, first.decoder.parsed, first.chain.origin_of)
+    most_examples = max(each.split.num_examples for each in run.sources)
     return GroupFunction(
-        sources=(SourceFunction(decoder=decoder, chain=chain),),
+        sources=tuple(functions),
         host_paths=host_paths,
-        has_mask=plan.remainder.has_mask,
-        id_dtype=id_dtype(run.split.num_examples) if config.with_ids else None,
+        has_mask=has_mask,
+        id_dtype=id_dtype(most_examples) if config.with_ids else None,
+        has_sources=isinstance(config, MixtureConfig) and config.with_sources,
     )
 
 
 def _check_row_multiple(run: OpenRun) -> None:
     """Raise where rows that transforms mix are not together on a process and in a group."""
-    multiple = find_row_multiple(run.transforms)
+    multiple = find_row_multiple([t for each in run.sources for t in each.transforms])
     if multiple == 1:
         return
-    names = ", ".join(
+    mixing = [
         label_of(transform, place)
-        for place, transform in enumerate(run.transforms)
+        for each in run.sources
+        for place, transform in enumerate(each.transforms)
         if find_row_multiple([transform]) > 1
-    )
+    ]
+    names = ", ".join(dict.fromkeys(mixing))
+    if isinstance(run.config, MixtureConfig):
+        raise UnsupportedError(
+            f"In a mixture the rows next to each other are of several sources; {names} mixes "
+            f"{multiple} rows. Leave it out, and mix rows on the device, in the training step."
+        )
     check_row_multiple(run.destination.layout, multiple, names)
     if run.config.group_size is not None and run.config.group_size < multiple:
         raise ConfigError(
@@ -173,33 +213,23 @@ def _check_row_multiple(run: OpenRun) -> None:
 
 def _fingerprint(run: OpenRun, pipeline: HostPipeline) -> Fingerprint:
     """Return what the rows of a run depend on."""
-    config, group = run.config, pipeline.group
-    (source,) = group.sources
-    calls = parse_ops(config.preprocess)
-    # Where the function is the user's, only its graph tells whether it is still the same.
-    own = [place for place, call in enumerate(calls) if not is_library_op(call.name)]
-    own += range(len(calls), len(run.transforms))
-    return make_fingerprint(
-        pipeline.plan,
-        {
-            "dataset": run.split.name,
-            "examples": list(run.split.resolved),
-            "features": sorted(map(path_text, source.decoder.specs)),
-            "keep_on_host": sorted(map(path_text, group.host_paths)),
-            "pad_to": {path_text(name): length for name, length in config.pad_to.items()},
-            "ops": [bind_call(call) for call in calls],
-            "ops_version": OPS_VERSION if calls else None,
-            "transforms": list(source.chain.names[len(calls) :]),
-            # Another release of TensorFlow may trace one function to another graph.
-            "graphs": {tf.__version__: source.chain.digest(own)} if own else {},
-        },
-    )
+    group = pipeline.group
+    fields = {"keep_on_host": sorted(map(path_text, group.host_paths))}
+    each = {
+        source.name: source.fingerprint(function)
+        for source, function in zip(run.sources, group.sources, strict=True)
+    }
+    if isinstance(run.config, MixtureConfig):
+        return make_fingerprint(pipeline.plan, {**fields, "seed": run.config.seed}, each)
+    return make_fingerprint(pipeline.plan, {**fields, **next(iter(each.values()))})
 
 
-def _label_paths(pipeline: HostPipeline) -> list[Path]:
-    """Return the integer features that reach the batch as TFDS decoded them."""
-    chain = pipeline.group.sources[0].chain
-    return [path for path in chain.unchanged_paths if chain.specs[path].dtype.kind in "iu"]
+def _label_names(run: OpenRun, functions: Sequence[SourceFunction]) -> dict[str, tuple[str, ...]]:
+    """Return the names of the classes of labels, where all sources have the same."""
+    first, *others = [
+        each.label_names(function) for each, function in zip(run.sources, functions, strict=True)
+    ]
+    return {k: v for k, v in first.items() if all(other.get(k) == v for other in others)}
 
 
 def _global_specs(

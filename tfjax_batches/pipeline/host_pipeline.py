@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfjax_batches.config.batch_config import BatchConfig
+from tfjax_batches.config.batch_config import Config
 from tfjax_batches.errors import BatchesError, ConfigError, RecordError, TransformError
 from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.paths import Path
@@ -49,7 +49,7 @@ class ReadOptions:
     ram_budget_bytes: int | None = None
 
     @classmethod
-    def from_config(cls, config: BatchConfig) -> "ReadOptions":
+    def from_config(cls, config: Config) -> "ReadOptions":
         """Return the options that a config holds."""
         return cls(**{field.name: getattr(config, field.name) for field in dataclasses.fields(cls)})
 

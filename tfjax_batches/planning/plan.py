@@ -76,8 +76,8 @@ class BatchPlan:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Whole batches in one epoch; under CARRY an epoch may end within a further one."""
-        return self.sources[0].epochs.length // self.global_batch_size
+        """Whole batches in one epoch, in a mixture in as many rows as an epoch of each source."""
+        return sum(source.epochs.length for source in self.sources) // self.global_batch_size
 
     @property
     def num_steps(self) -> int | None:
@@ -100,11 +100,15 @@ class BatchPlan:
         schedule, step = found
         return dataclasses.replace(self, schedule=schedule), step
 
-    def examples_before(self, step: int) -> int:
-        """Return how many examples the steps before `step` hold, without padding."""
+    def counts_before(self, step: int) -> list[int]:
+        """Return how many examples of each source the steps before `step` hold, no padding."""
         counts = self.mixture.counts_at(self.position_of(step)).tolist()
         pairs = zip(self.sources, counts, strict=True)
-        return sum(source.epochs.examples_before(count) for source, count in pairs)
+        return [source.epochs.examples_before(count) for source, count in pairs]
+
+    def examples_before(self, step: int) -> int:
+        """Return how many examples the steps before `step` hold, without padding."""
+        return sum(self.counts_before(step))
 
     def plan_rows(self, step: int, rows: Int64Array) -> StepPlan:
         """Return what `rows` (int64[n], rising) hold at a step, or raise IndexError."""

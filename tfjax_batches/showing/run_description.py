@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import jax
 
-from tfjax_batches.config.batch_config import BatchConfig
+from tfjax_batches.config.batch_config import BatchConfig, Config
 from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.paths import Path, path_text
 from tfjax_batches.pipeline.host_pipeline import HostPipeline
@@ -13,6 +13,7 @@ from tfjax_batches.placing.array_shards import bytes_of, shard_bytes
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.showing.batch import array_text, sharding_text
+from tfjax_batches.showing.mixture_description import describe_mixture
 from tfjax_batches.text.description import Description, Table, facts
 from tfjax_batches.text.formatting import bytes_text, count_text
 
@@ -21,27 +22,41 @@ DeviceSpecs = Mapping[Path, jax.ShapeDtypeStruct]
 
 
 def describe_run(
-    title: str,
-    config: BatchConfig,
+    sources: Mapping[str, str],
+    config: Config,
     layout: BatchLayout,
     pipeline: HostPipeline,
     device_specs: DeviceSpecs,
 ) -> Description:
-    """Return order, layout, features and memory of a run."""
+    """Return sources, order, layout, features and memory of a run.
+
+    Args:
+        sources: Dataset and split of each source, by name.
+        config: What the user said.
+        layout: Which rows each process holds.
+        pipeline: What this process reads.
+        device_specs: Global shape, dtype and sharding of each array, by path.
+    """
     rows = layout.describe()
     plan = pipeline.plan
-    order = f"shuffle={str(config.shuffle)!r}, seed={config.seed}"
-    summary = facts(
-        examples=plan.sources[0].selection.describe().removesuffix(" examples"),
-        order="as in the split" if config.shuffle == "none" else order,
-        steps=_steps_text(plan),
-        remainder=_remainder_text(plan),
-        transforms="; ".join(pipeline.group.sources[0].chain.labels),
-    )
+    if isinstance(config, BatchConfig):
+        (title,) = sources.values()
+        order = f"shuffle={str(config.shuffle)!r}, seed={config.seed}"
+        summary = facts(
+            examples=plan.sources[0].selection.describe().removesuffix(" examples"),
+            order="as in the split" if config.shuffle == "none" else order,
+            steps=_steps_text(plan),
+            remainder=_remainder_text(plan),
+            transforms="; ".join(pipeline.group.sources[0].chain.labels),
+        )
+        tables: tuple[Table, ...] = (summary,)
+    else:
+        title = f"mixture of {count_text(len(sources), 'source')}"
+        tables = describe_mixture(sources, config, pipeline)
     return Description(
         title,
         (
-            summary,
+            *tables,
             Table(rows=(("batch", rows.title), *rows.tables[0].rows)),
             *rows.tables[1:],
             _features_table(device_specs, pipeline.host_specs, config.global_batch_size),
@@ -98,7 +113,7 @@ def _host_bytes_text(spec: FeatureSpec, rows: int) -> str:
 
 
 def _memory_facts(
-    config: BatchConfig, layout: BatchLayout, process: int, device_specs: DeviceSpecs
+    config: Config, layout: BatchLayout, process: int, device_specs: DeviceSpecs
 ) -> Table:
     """Return the bytes of the batches on all devices, on this process and on one device."""
     specs = device_specs.values()

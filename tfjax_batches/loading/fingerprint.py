@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the rows of a run depend on, as JSON values, and which of it the rows so far depend on.
+
+Of a mixture the rows before a position depend on the stages that began before it and on the sources
+that these drew from. Later stages, and sources that start in them, may still change.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tfjax_batches.planning.order import ORDER_VERSION
+from tfjax_batches.planning.plan import BatchPlan
+
+Fingerprint = Mapping[str, Any]
+"""Field → JSON value, of all that the rows of a run depend on."""
+
+# Where a fingerprint is longer (hundreds of features, say), its longest values are kept as digests:
+# a state is under 2 KB.
+_FINGERPRINT_CHARACTERS = 1800
+
+
+def make_fingerprint(
+    plan: BatchPlan,
+    fields: Mapping[str, Any],
+    sources: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Fingerprint:
+    """Return what the rows of a run depend on.
+
+    Args:
+        plan: The order.
+        fields: JSON values of what else the rows depend on. Empty ones are left out.
+        sources: The same for each source of a mixture, by name. None: a run of one dataset.
+    """
+    known = {**fields, "remainder": plan.remainder.value, "order_version": ORDER_VERSION}
+    if not plan.remainder.allows_new_batch_size:
+        # There the batch size sets where epochs begin.
+        known["global_batch_size"] = plan.global_batch_size
+    own = [
+        {
+            "num_examples": source.epochs.num_examples,
+            "shuffle": source.order.shuffle.value,
+            "filter": source.selection.fingerprint,
+        }
+        for source in plan.sources
+    ]
+    if sources is None:
+        return _without_empty({**known, **own[0], "seed": plan.sources[0].seed})
+    names = list(sources)
+    known["sources"] = {
+        name: _without_empty({**sources[name], **each})
+        for name, each in zip(names, own, strict=True)
+    }
+    known["stages"] = [
+        [start, {names[s]: weight for s, weight in enumerate(stage.weights) if weight}]
+        for start, stage in plan.mixture.stages
+    ]
+    return _without_empty(known)
+
+
+def past_of(fingerprint: Fingerprint, position: int) -> dict[str, Any]:
+    """Return the fields on which the rows before a position depend.
+
+    Those of a source are named `sources['a'].dataset`.
+    """
+    stages = [(start, w) for start, w in fingerprint.get("stages", ()) if start < position]
+    drawn = {name for _, weights in stages for name in weights}
+    past = {n: value for n, value in fingerprint.items() if n not in ("stages", "sources")}
+    past |= {f"weights from row {start} on": weights for start, weights in stages}
+    for source in sorted(drawn):
+        fields = fingerprint["sources"][source]
+        past |= {f"sources[{source!r}].{name}": value for name, value in fields.items()}
+    return past
+
+
+def shorten(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields that a state may hold: with as few digests as keep them short.
+
+    Where that is not enough, all fields of a source become one digest.
+    """
+    short = dict(fields)
+    texts = {name: json.dumps(value) for name, value in short.items()}
+    for name in sorted(texts, key=lambda name: len(texts[name]), reverse=True):
+        if len(json.dumps(short)) <= _FINGERPRINT_CHARACTERS:
+            return short
+        if len(_digest(texts[name])) < len(texts[name]):
+            short[name] = _digest(texts[name])
+    folded = _fold_sources(fields)
+    return short if folded == fields else shorten(folded)
+
+
+def find_differences(saved: Fingerprint, present: Fingerprint) -> dict[str, tuple[str, str]]:
+    """Return the saved and the present value, as text, of each field that differs.
+
+    Args:
+        saved: Fields as `shorten` returned them, perhaps by way of JSON.
+        present: Fields as `past_of` returns them.
+    """
+    if any(name.startswith("sources[") and name.endswith("]") for name in saved):
+        present = _fold_sources(present)
+    # As text: 0, 0.0 and False are equal in Python, and a field that is null is not a missing one.
+    was, now = ({name: json.dumps(each[name]) for name in each} for each in (saved, present))
+    return {
+        name: (was.get(name, "nothing"), now.get(name, "nothing"))
+        for name in {**was, **now}
+        if not _is_same(was.get(name), now.get(name))
+        and not (_is_graphs(name) and not _are_comparable(saved.get(name), present.get(name)))
+    }
+
+
+def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value not in (None, [], {})}
+
+
+def _fold_sources(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields with one digest for each source; graphs are left out (`_are_comparable`)."""
+    folded: dict[str, Any] = {}
+    of_source: dict[str, dict[str, Any]] = {}
+    for name, value in fields.items():
+        source, _, field = name.rpartition("].")
+        if not source:
+            folded[name] = value
+        elif field != "graphs":
+            of_source.setdefault(f"{source}]", {})[field] = value
+    return folded | {s: _sha256(json.dumps(each)) for s, each in of_source.items()}
+
+
+def _is_graphs(name: str) -> bool:
+    return name.rpartition(".")[2] == "graphs"
+
+
+def _are_comparable(was: Any, now: Any) -> bool:
+    """Return whether one release of TensorFlow traced both graphs: another may give others."""
+    return isinstance(was, Mapping) and isinstance(now, Mapping) and was.keys() == now.keys()
+
+
+def _is_same(was: str | None, now: str | None) -> bool:
+    """Return whether two values, as JSON, are equal; either may be kept as a digest."""
+    if was is None or now is None:
+        return was is now
+    return was == now or was == json.dumps(_digest(now)) or json.dumps(_digest(was)) == now
+
+
+def _digest(text: str) -> str:
+    return f"{text[:64]}… ({len(text)} characters, sha256 {_sha256(text)})"
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
