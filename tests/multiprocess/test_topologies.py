@@ -31,9 +31,10 @@ def test_law_1_every_topology_and_mesh_gives_the_same_batches(launches: Launches
 
 def test_restore_on_other_processes_and_meshes_goes_on_bit_for_bit(launches: Launches) -> None:
     checked = reports_everywhere(launches, "go_on_from_state")
-    digests = [v for _, found in checked for k, v in found.items() if k.startswith("rest_")]
-    assert len(digests) == 2 + 2 * 1 + 2 * 4
-    assert len(set(digests)) == 1
+    for run in ("rest_", "mixed_"):
+        digests = [v for _, found in checked for k, v in found.items() if k.startswith(run)]
+        assert len(digests) == 2 + 2 * 1 + 2 * 4
+        assert len(set(digests)) == 1
 
 
 def test_evaluation_counts_equal_numpy_for_every_size_and_topology(launches: Launches) -> None:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Restores a state on another topology."""
+"""Restores states of one dataset and of a mixture on another topology."""
 
+import dataclasses
 import hashlib
 import json
 from pathlib import Path
 
 import jax
 import numpy as np
+import pytest
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -30,26 +32,56 @@ def build(folder: str, *shape: int) -> tjb.BatchLoader:
     )
 
 
+def build_mixture(folder: str, *shape: int) -> tjb.BatchLoader:
+    mesh = Mesh(np.array(jax.devices()).reshape(shape), ("data", "model"))
+    source = tjb.Source(dataset=folder, features=("number", "vector"), max_epochs=1)
+    other = dataclasses.replace(source, split="test", shuffle="none", max_epochs=2)
+    mixture = tjb.MixtureConfig(
+        sources={"a": source, "b": other},
+        weights=[(0, {"a": 3, "b": 1}), (2, {"a": 1, "b": 1})],
+        exhausted="redistribute",
+        global_batch_size=8,
+        with_ids=True,
+        with_sources=True,
+    )
+    return tjb.build(mixture, NamedSharding(mesh, PartitionSpec("data")))
+
+
+def check_odd_weights_are_named(folder: str) -> None:
+    odd = 1 + (jax.process_index() == 1)
+    source = tjb.Source(dataset=folder)
+    sources = {"a": source, "b": dataclasses.replace(source, split="test")}
+    with pytest.raises(tjb.AgreementError, match="weights: process"):
+        tjb.build(
+            tjb.MixtureConfig(sources=sources, weights={"a": 1, "b": odd}), global_batch_size=8
+        )
+
+
 def main(folder: str, state_file: str) -> None:
-    """Print a digest of all batches after a state, which must not depend on the processes.
+    """Print digests of all batches after a state, which must not depend on the processes.
 
     Args:
         folder: Folder of `Numbers`.
-        state_file: File of the state. If it does not exist, three batches are consumed, the state
-            is saved there, and the same iterator delivers the rest.
+        state_file: File of the states. If it does not exist, three batches of each run are
+            consumed, the states are saved there, and the same iterators deliver the rest.
     """
     path = Path(state_file)
-    saved = path.exists()
+    saved = json.loads(path.read_text()) if path.exists() else {}
     multihost_utils.sync_global_devices("all have looked")
-    if not saved:
-        with iter(build(folder, 4, 1)) as batches:
-            for _ in range(3):  # of the 2.9 that an epoch has
-                next(batches)
-            if jax.process_index() == 0:
-                path.write_text(json.dumps(batches.get_state()))
-            print(f"rest_of_the_same_run: {digest_of_rest(batches)}", flush=True)
-        return
-    state = json.loads(path.read_text())
-    for shape in ((4, 1), (1, 4)):
-        with build(folder, *shape).restore(state) as batches:
-            print(f"rest_on_{shape[0]}_by_{shape[1]}: {digest_of_rest(batches)}", flush=True)
+    states = {}
+    for name, make in (("rest", build), ("mixed", build_mixture)):
+        if not saved:
+            with iter(make(folder, 4, 1)) as batches:
+                for _ in range(3):  # of the 2.9 that an epoch has
+                    next(batches)
+                states[name] = batches.get_state()
+                print(f"{name}_of_the_same_run: {digest_of_rest(batches)}", flush=True)
+            continue
+        for shape in ((4, 1), (1, 4)):
+            with make(folder, *shape).restore(saved[name]) as batches:
+                digest = digest_of_rest(batches)
+            print(f"{name}_on_{shape[0]}_by_{shape[1]}: {digest}", flush=True)
+    if jax.process_index() == 0 and not saved:
+        path.write_text(json.dumps(states))
+    if jax.process_count() > 1:
+        check_odd_weights_are_named(folder)
