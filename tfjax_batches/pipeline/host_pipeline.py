@@ -223,8 +223,9 @@ class HostPipeline:
             for example in failure.examples.tolist()
             if example != PADDING
         )
-        after = self.chain.labels.index(failure.label) + 1
-        decoding = [each.label for each in self.chain.transforms[after:] if each.transform.encoded]
+        after = list(functions).index(failure.label) + 1
+        later = function.chain.transforms[after:]
+        decoding = [each.label for each in later if each.transform.encoded]
         hint = f"It is given the stored bytes that {decoding[0]} decodes. " if decoding else ""
         return TransformError(
             f"A transform returns features for every example; {failure.label} fails on {stored}: "
