@@ -10,8 +10,8 @@
 Engines take turns for several rounds, each in its own process. The machine may be shared, so trust
 medians and ratios. If the load of other programs changes, the CPU time per example says more than
 the rate; for grain_loader it does not count the worker processes. `limit` only parses and decodes
-records that are in memory. The first run writes the datasets to --data_dir. Needs
-the `bench` extra.
+records that are in memory, and `tfjax_mixture` reads the same dataset as four sources. The first
+run writes the datasets to --data_dir. Needs the `bench` extra.
 """
 
 import argparse
@@ -28,7 +28,7 @@ import bench_report
 from bench_report import Results
 
 NAMES = ("tabular", "tokens", "small_png", "jpeg")
-ENGINES = ("tfjax_batches", "tfds", "clu", "grain_map", "grain_loader", "limit")
+ENGINES = ("tfjax_batches", "tfjax_mixture", "tfds", "clu", "grain_map", "grain_loader", "limit")
 FIRST_BATCH = "first_batch"
 WARM_UP_SECONDS = 2.0
 TURN_TIMEOUT_SECONDS = 1200  # the first turn of a workload writes its dataset

@@ -6,6 +6,7 @@ crop and flip, on the encoded bytes if they can.
 """
 
 import collections
+import dataclasses
 import io
 import os
 import threading
@@ -27,6 +28,7 @@ from tfjax_batches.planning.seeds import derive_seeds
 SHUFFLE_BUFFER = 10_000
 GRAIN_THREADS = 4
 GRAIN_WORKERS = 2
+MIXTURE = {"a": 0.5, "b": 0.3, "c": 0.15, "d": 0.05}  # weights of the sources of tfjax_mixture
 
 SHARDING = NamedSharding(
     Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model")), PartitionSpec("data")
@@ -76,6 +78,19 @@ def build_loader(workload: Workload, data_dir: str) -> tjb.BatchLoader:
 def tfjax_batches(workload: Workload, data_dir: str) -> Callable[[], Iterator[Any]]:
     """Return what opens the iterator of this library."""
     loader = build_loader(workload, data_dir)
+    return lambda: iter(loader)
+
+
+def tfjax_mixture(workload: Workload, data_dir: str) -> Callable[[], Iterator[Any]]:
+    """Return what opens the iterator of a mixture of four copies of the dataset."""
+    folder = bench_workloads.prepare(workload, data_dir, "tfrecord")
+    source = tjb.Source(dataset=folder, preprocess=PREPROCESS.get(workload.name, ""))
+    mixture = tjb.MixtureConfig(
+        sources={name: dataclasses.replace(source) for name in MIXTURE},
+        weights=MIXTURE,
+        global_batch_size=workload.batch_size,
+    )
+    loader = tjb.build(mixture, SHARDING)
     return lambda: iter(loader)
 
 
@@ -279,6 +294,7 @@ def measure_limit(workload: Workload, data_dir: str, seconds: float) -> tuple[fl
 
 ENGINES: dict[str, Callable[[Workload, str], Callable[[], Iterator[Any]]]] = {
     "tfjax_batches": tfjax_batches,
+    "tfjax_mixture": tfjax_mixture,
     "tfds": tfds_as_dataset,
     "clu": clu,
     "grain_map": grain_map,
