@@ -183,3 +183,15 @@ def test_plan_that_starts_at_a_position_has_the_rows_of_the_whole(
         part = rest.plan_rows(step, np.arange(last))
         np.testing.assert_array_equal(part.sources, sources[position : position + last])
         np.testing.assert_array_equal(part.examples, examples[position : position + last])
+
+
+@given(mixture_plans(), st.data())
+def test_plan_rows_are_those_of_each_source_by_itself(plan: BatchPlan, data: st.DataObject) -> None:
+    sources, examples, epochs = all_rows(plan)
+    last = len(sources) // plan.global_batch_size - 1
+    step = data.draw(st.integers(0, last))
+    found = plan.plan_rows(step, np.arange(plan.global_batch_size))
+    here = slice(step * plan.global_batch_size, (step + 1) * plan.global_batch_size)
+    np.testing.assert_array_equal(found.sources, sources[here])
+    np.testing.assert_array_equal(found.examples, examples[here])
+    np.testing.assert_array_equal(found.epochs, epochs[here])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfjax_batches.planning.order import ORDER_VERSION, permute, unpermute
+from tfjax_batches.planning.order import ORDER_VERSION, permute, permute_each, unpermute
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "order.json"
 
@@ -101,3 +101,22 @@ def test_unpermute_huge_size_leads_back(size: int) -> None:
     np.testing.assert_array_equal(
         unpermute(permute(places, size, 3, epochs), size, 3, epochs), places
     )
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 500), st.integers(0, 2**64 - 1)), min_size=1, max_size=6),
+    st.data(),
+)
+def test_permute_each_equals_permute_of_each_order(
+    orders: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    of = np.array(data.draw(st.lists(st.integers(0, len(orders) - 1), min_size=1, max_size=50)))
+    rows = range(len(of))
+    places = np.array([data.draw(st.integers(0, orders[of[row]][0] - 1)) for row in rows])
+    epochs = np.array([data.draw(st.integers(0, 2)) for _ in rows])
+    sizes, seeds = (np.array(column, np.uint64) for column in zip(*orders, strict=True))
+    found = permute_each(places, of, sizes.astype(np.int64), seeds, epochs)
+    for row in rows:
+        size, seed = orders[of[row]]
+        here = slice(row, row + 1)
+        assert found[row] == permute(places[here], size, seed, epochs[here])[0]

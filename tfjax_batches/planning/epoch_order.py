@@ -6,9 +6,13 @@ Holds at all times: in every epoch, `numbers_at` maps `range(size)` one to one o
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Protocol
 
-from tfjax_batches.planning.order import Int64Array, permute, unpermute
+import numpy as np
+import numpy.typing as npt
+
+from tfjax_batches.planning.order import Int64Array, permute, permute_each, unpermute
 from tfjax_batches.planning.policies import Shuffle
 
 
@@ -68,6 +72,24 @@ class GlobalOrder:
     def places_of(self, numbers: Int64Array, epochs: Int64Array) -> Int64Array:
         """Return the place of each number in an epoch, all int64[n]."""
         return unpermute(numbers, self.size, self.seed, epochs)
+
+
+def numbers_at_each(
+    orders: Sequence[EpochOrder],
+    of: npt.NDArray[np.integer],
+    places: Int64Array,
+    epochs: Int64Array,
+) -> Int64Array:
+    """Return the number at each place of the epochs of several orders, of being int[n]."""
+    is_shuffled = np.array([isinstance(order, GlobalOrder) for order in orders])
+    pairs = [(o.size, o.seed) if isinstance(o, GlobalOrder) else (1, 0) for o in orders]
+    sizes, seeds = (np.array(column, np.uint64) for column in zip(*pairs, strict=True))
+    numbers = places.copy()
+    if (here := is_shuffled[of]).any():
+        numbers[here] = permute_each(
+            places[here], of[here], sizes.astype(np.int64), seeds, epochs[here]
+        )
+    return numbers
 
 
 def make_order(shuffle: Shuffle, size: int, seed: int) -> EpochOrder:

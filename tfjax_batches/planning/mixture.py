@@ -25,6 +25,7 @@ Int32Array = npt.NDArray[np.int32]
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(2**32 - 1)
+_ONE_HALF = np.uint64(2**63)  # of a share of 2**64
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,16 +45,17 @@ class Weights:
 
     def locate(self, positions: Int64Array) -> tuple[Int32Array, Int64Array]:
         """Return the source of each position, int32[n], and its place there, int64[n]."""
-        shares, left, right, source = self._tree
+        shares, left, right, depth = self._descent
         node = np.zeros(len(positions), np.int32)
         counts = positions.astype(np.uint64)
-        while (inner := source[node] < 0).any():
-            here = node[inner]
-            before = _round_share(counts[inner], shares[here])
-            goes_left = _round_share(counts[inner] + np.uint64(1), shares[here]) > before
-            node[inner] = np.where(goes_left, left[here], right[here])
-            counts[inner] = np.where(goes_left, before, counts[inner] - before)
-        return source[node], counts.astype(np.int64)
+        for _ in range(depth):
+            share = shares[node]
+            before = _round_share(counts, share)
+            # The half gains a row if one more share carries into the whole part.
+            goes_left = counts * share + _ONE_HALF >= np.uint64(0) - share
+            node = np.where(goes_left, left[node], right[node])
+            counts = np.where(goes_left, before, counts - before)
+        return self._tree[3][node], counts.astype(np.int64)
 
     def counts_at(self, position: int) -> Int64Array:
         """Return how many rows of each source come before a position, int64[sources]."""
@@ -77,6 +79,18 @@ class Weights:
             counts = _unround_share(counts, shares[parent], is_left=bool(left[parent] == node))
             node = parent
         return counts.astype(np.int64)
+
+    @functools.cached_property
+    def _descent(self) -> tuple[Uint64Array, Int32Array, Int32Array, int]:
+        """Share, left and right child of each node, and the depth of the tree.
+
+        A leaf is its own left child and gets all rows, so that all rows go down alike.
+        """
+        shares, left, right, source = self._tree
+        is_leaf, nodes = source >= 0, np.arange(len(source), dtype=np.int32)
+        all_rows = np.uint64(2**64 - 1)
+        left, right = np.where(is_leaf, nodes, left), np.where(is_leaf, nodes, right)
+        return np.where(is_leaf, all_rows, shares), left, right, int(is_leaf.sum() - 1).bit_length()
 
     @functools.cached_property
     def _tree(self) -> tuple[Uint64Array, Int32Array, Int32Array, Int32Array]:

@@ -7,8 +7,10 @@ maps `range(size)` one to one onto itself, and `unpermute` inverts it. Knows no 
 or files.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +49,39 @@ def permute(places: Int64Array, size: int, seed: int, epochs: Int64Array) -> Int
         >>> permute(np.arange(5), size=5, seed=0, epochs=np.zeros(5, np.int64)).tolist()
         [0, 1, 3, 4, 2]
     """
-    return _walk(_encipher, places, size, seed, epochs)
+    return _walk(_encipher, places, _one_domain(size, seed, epochs))
+
+
+def permute_each(
+    places: Int64Array,
+    orders: npt.NDArray[np.integer],
+    sizes: Int64Array,
+    seeds: Uint64Array,
+    epochs: Int64Array,
+) -> Int64Array:
+    """Return the example at each place of the epochs of several orders, as `permute` does for one.
+
+    For few places of many orders, most of the time would go into as many calls of NumPy.
+
+    Args:
+        places: int64[n], each `0 <= place < size` of its order.
+        orders: int[n], the order of each place; fastest where equal ones stand together.
+        sizes: int64[orders].
+        seeds: uint64[orders].
+        epochs: int64[n], the epoch of each place.
+    """
+    changes = (orders[1:] != orders[:-1]) | (epochs[1:] != epochs[:-1])
+    starts = np.concatenate([[0], np.flatnonzero(changes) + 1])  # of runs of one order and epoch
+    run_of = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(orders)))
+    run_orders = orders[starts]
+    grids = np.array([_grid(size) for size in sizes.tolist()], np.uint64)  # [orders, 2]
+    domain = _Domain(
+        sizes=sizes.astype(np.uint64)[orders],
+        widths=grids[orders, 0],
+        heights=grids[orders, 1],
+        keys=_round_keys(mix(seeds[run_orders] + np.uint64(GOLDEN)), epochs[starts])[:, run_of],
+    )
+    return _walk(_encipher, places, domain)
 
 
 def unpermute(examples: Int64Array, size: int, seed: int, epochs: Int64Array) -> Int64Array:
@@ -66,53 +100,94 @@ def unpermute(examples: Int64Array, size: int, seed: int, epochs: Int64Array) ->
         >>> unpermute(np.array([0, 1, 3, 4, 2]), size=5, seed=0, epochs=np.zeros(5, np.int64))
         array([0, 1, 2, 3, 4])
     """
-    return _walk(_decipher, examples, size, seed, epochs)
+    return _walk(_decipher, examples, _one_domain(size, seed, epochs))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Domain:
+    """What numbers are permuted in: one for all numbers, or one for each of n.
+
+    Attributes:
+        sizes: uint64, of shape [] or [n].
+        widths: Of the grids, uint64, of shape [] or [n].
+        heights: The same.
+        keys: uint64[rounds, 1] or [rounds, n].
+    """
+
+    sizes: Any
+    widths: Any
+    heights: Any
+    keys: Uint64Array
+
+    def take(self, indices: Int64Array) -> "_Domain":
+        """Return the domains of some of the numbers."""
+        sizes, widths, heights = (
+            each[indices] if np.ndim(each) else each
+            for each in (self.sizes, self.widths, self.heights)
+        )
+        keys = self.keys[:, indices] if self.keys.shape[1] > 1 else self.keys
+        return _Domain(sizes, widths, heights, keys)
+
+
+def _one_domain(size: int, seed: int, epochs: Int64Array) -> _Domain:
+    """Return the domain of numbers of one order."""
+    width, height = _grid(size)
+    epoch_values, epoch_of = np.unique(epochs, return_inverse=True)
+    keys = _round_keys(mix_seed(seed), epoch_values)  # [rounds, epochs]
+    if epoch_values.size > 1:
+        keys = keys[:, epoch_of]
+    return _Domain(np.uint64(size), np.uint64(width), np.uint64(height), keys)
+
+
+def _grid(size: int) -> tuple[int, int]:
+    width = math.isqrt(size - 1) + 1  # ceil(sqrt(size))
+    return width, -(-size // width)
 
 
 def _walk(
-    cipher: Callable[[Uint64Array, int, int, Uint64Array], Uint64Array],
-    numbers: Int64Array,
-    size: int,
-    seed: int,
-    epochs: Int64Array,
+    cipher: Callable[[Uint64Array, _Domain], Uint64Array], numbers: Int64Array, domain: _Domain
 ) -> Int64Array:
     """Apply a cipher of the grid to numbers below `size` until they are below it again."""
-    width = math.isqrt(size - 1) + 1  # ceil(sqrt(size))
-    height = -(-size // width)
-    epoch_values, epoch_of = np.unique(epochs, return_inverse=True)
-    keys = _round_keys(seed, epoch_values)  # [rounds, epochs]
     values = numbers.astype(np.uint64)
     pending = np.arange(values.size)  # indices of values still to be mapped into range
     while pending.size:
-        key_of = epoch_of[pending] if epoch_values.size > 1 else 0
-        values[pending] = cipher(values[pending], width, height, keys[:, key_of])
-        pending = pending[values[pending] >= size]
+        values[pending] = cipher(values[pending], domain)
+        beyond = values[pending] >= domain.sizes
+        pending, domain = pending[beyond], domain.take(np.flatnonzero(beyond))
     return values.astype(np.int64)
 
 
-def _encipher(values: Uint64Array, width: int, height: int, keys: Uint64Array) -> Uint64Array:
-    """Apply all rounds once, with keys of shape [rounds] or [rounds, n]."""
-    left, right = np.divmod(values, np.uint64(height))  # left < width, right < height
+def _encipher(values: Uint64Array, domain: _Domain) -> Uint64Array:
+    """Apply all rounds once."""
+    width, height, keys = domain.widths, domain.heights, domain.keys
+    left, right = np.divmod(values, height)  # left < width, right < height
     for number in range(0, _ROUNDS, 2):
-        left = (left + _hash_below(right, keys[number], width)) % np.uint64(width)
-        right = (right + _hash_below(left, keys[number + 1], height)) % np.uint64(height)
-    return left * np.uint64(height) + right
+        left = _wrap(left + _hash_below(right, keys[number], width), width)
+        right = _wrap(right + _hash_below(left, keys[number + 1], height), height)
+    joined: Uint64Array = left * height + right
+    return joined
 
 
-def _decipher(values: Uint64Array, width: int, height: int, keys: Uint64Array) -> Uint64Array:
+def _decipher(values: Uint64Array, domain: _Domain) -> Uint64Array:
     """Undo `_encipher`."""
-    left, right = np.divmod(values, np.uint64(height))
+    width, height, keys = domain.widths, domain.heights, domain.keys
+    left, right = np.divmod(values, height)
     for number in reversed(range(0, _ROUNDS, 2)):
         # Unsigned: the width or height is added first.
-        shift = np.uint64(height) - _hash_below(left, keys[number + 1], height)
-        right = (right + shift) % np.uint64(height)
-        left = (left + np.uint64(width) - _hash_below(right, keys[number], width)) % np.uint64(
-            width
-        )
-    return left * np.uint64(height) + right
+        right = _wrap(right + (height - _hash_below(left, keys[number + 1], height)), height)
+        left = _wrap(left + (width - _hash_below(right, keys[number], width)), width)
+    joined: Uint64Array = left * height + right
+    return joined
 
 
-def _hash_below(half: Uint64Array, key: Uint64Array, bound: int) -> Uint64Array:
+def _wrap(values: Uint64Array, bound: Any) -> Uint64Array:
+    """Return values below twice a bound less the bound, where they are not below it."""
+    # Below the bound the difference wraps around to a huge number; dividing would take longer.
+    wrapped: Uint64Array = np.minimum(values, values - bound)
+    return wrapped
+
+
+def _hash_below(half: Uint64Array, key: Uint64Array, bound: Any) -> Uint64Array:
     """Return a value below `bound` (< 2**32) for each half, from the high bits of a hash."""
     # In place: for the few hundred values of a step, allocating arrays is most of the cost.
     mixed = half ^ key
@@ -120,15 +195,14 @@ def _hash_below(half: Uint64Array, key: Uint64Array, bound: int) -> Uint64Array:
     mixed ^= mixed >> _HALF_BITS
     mixed *= FACTOR_2
     mixed >>= _HALF_BITS
-    mixed *= np.uint64(bound)
+    mixed *= bound
     mixed >>= _HALF_BITS
     return mixed
 
 
-def _round_keys(seed: int, epochs: Int64Array) -> Uint64Array:
-    """Return uint64[rounds, epochs]."""
+def _round_keys(seed_keys: Uint64Array, epochs: Int64Array) -> Uint64Array:
+    """Return uint64[rounds, epochs], of one mixed seed or of one for each epoch."""
     # Not sums, which would give seed 1 in epoch 0 the order of seed 0 in epoch 1.
-    seed_key = mix_seed(seed)
-    epoch_keys = mix(seed_key ^ mix(epochs.astype(np.uint64) + np.uint64(1)))
+    epoch_keys = mix(seed_keys ^ mix(epochs.astype(np.uint64) + np.uint64(1)))
     numbers = np.arange(1, _ROUNDS + 1, dtype=np.uint64) * np.uint64(GOLDEN)
     return mix(epoch_keys[np.newaxis, :] + numbers[:, np.newaxis])

@@ -18,7 +18,7 @@ from tfjax_batches.planning.mixture import Int32Array, Mixture
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.policies import Remainder
 from tfjax_batches.planning.schedule import MOST_POSITIONS, Schedule
-from tfjax_batches.planning.source_plan import PADDING, SourcePlan
+from tfjax_batches.planning.source_plan import PADDING, SourcePlan, examples_at_each
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -143,8 +143,9 @@ class BatchPlan:
         """Return the example and the epoch at each place of a source, all [n]."""
         if len(self.sources) == 1:
             return self.sources[0].examples_at(places)
+        # The smallest dtype sorts fastest.
+        small = sources.astype(np.min_scalar_type(len(self.sources)))
+        order = np.argsort(small, kind="stable")
         examples, epochs = np.empty_like(places), np.empty_like(places)
-        for number in np.unique(sources).tolist():
-            here = sources == number
-            examples[here], epochs[here] = self.sources[number].examples_at(places[here])
+        examples[order], epochs[order] = examples_at_each(self.sources, small[order], places[order])
         return examples, epochs

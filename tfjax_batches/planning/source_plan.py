@@ -5,10 +5,12 @@ place ──epochs──► (epoch, place in the epoch) ──order──► num
 """
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-from tfjax_batches.planning.epoch_order import EpochOrder
+from tfjax_batches.planning.epoch_order import EpochOrder, numbers_at_each
 from tfjax_batches.planning.epochs import Epochs
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.selection import Selection
@@ -53,3 +55,22 @@ class SourcePlan:
             comes &= epochs[known] < self.epochs.count
         places[known[comes]] = self.epochs.join(epochs[known], within)[comes]
         return places
+
+
+def examples_at_each(
+    plans: Sequence[SourcePlan], sources: npt.NDArray[np.integer], places: Int64Array
+) -> tuple[Int64Array, Int64Array]:
+    """Return the example and the epoch at each place of its source, as `examples_at` for one.
+
+    Args:
+        plans: Sources without padding.
+        sources: int[n], the source of each place, rising.
+        places: int64[n].
+    """
+    lengths = np.array([plan.epochs.length for plan in plans])
+    epochs, within = np.divmod(places, lengths[sources])
+    examples = numbers_at_each([plan.order for plan in plans], sources, within, epochs)
+    bounds = np.searchsorted(sources, np.arange(len(plans) + 1)).tolist()
+    for plan, start, stop in zip(plans, bounds, bounds[1:], strict=False):
+        examples[start:stop] = plan.selection.examples_at(examples[start:stop])
+    return examples, epochs
