@@ -140,6 +140,9 @@ class BatchLoader:
             raise TypeError(
                 "A loader has a length when it has an end; num_epochs is None, which is endless. "
                 "Set num_epochs, or use steps_per_epoch."
+                if isinstance(self.config, BatchConfig)
+                else "A loader has a length when it has an end; no source is ever used up. Set "
+                "max_epochs of a Source, or let your program stop at a step."
             )
         return self.num_steps
 

@@ -8,6 +8,7 @@ import numpy as np
 from tfjax_batches.config.mixture_config import MixtureConfig
 from tfjax_batches.pipeline.host_pipeline import HostPipeline
 from tfjax_batches.planning.plan import BatchPlan
+from tfjax_batches.planning.source_plan import SourcePlan
 from tfjax_batches.text.description import Table, facts
 
 
@@ -25,12 +26,12 @@ def describe_mixture(
     steps = "endless" if plan.num_steps is None else f"{plan.num_steps:,}"
     left_out = plan.left_out_at_end
     summary = facts(
-        order=f"seed={config.seed}, each source shuffled by itself",
+        order=f"seed={config.seed}, each source in an order of its own",
         steps=steps + (f"; {left_out:,} rows left out at the end" if left_out else ""),
         exhausted=repr(str(config.exhausted)),
     )
     rows = tuple(
-        (name, text, plan.sources[number].selection.describe(), *_share(plan, number))
+        (name, text, _examples(plan.sources[number]), *_share(plan, number))
         for number, (name, text) in enumerate(sources.items())
     )
     header = ("source", "dataset", "examples", "rows", "share", "epochs", "first step", "last step")
@@ -45,6 +46,10 @@ def describe_mixture(
         Table(transforms, ("source", "transforms")),
         Table(_stages(plan, names), ("from step", "weights")),
     )
+
+
+def _examples(source: SourcePlan) -> str:
+    return source.selection.describe().removesuffix(" examples")
 
 
 def _share(plan: BatchPlan, source: int) -> tuple[str, ...]:
