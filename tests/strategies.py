@@ -14,6 +14,7 @@ from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.mixture_plan import MixedSource, plan_mixture
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.planning.policies import Exhausted, Remainder, Shuffle
+from tfjax_batches.planning.schedule import BatchSize
 from tfjax_batches.planning.selection import WholeSplit
 
 AXES = ("data", "model", "replica")
@@ -82,7 +83,30 @@ def plans(
 
 
 @st.composite
-def mixture_plans(draw: st.DrawFn) -> BatchPlan:
+def batch_sizes(draw: st.DrawFn) -> list[tuple[int, int]]:
+    """One to four batch sizes by step."""
+    starts = sorted(draw(st.sets(st.integers(1, 12), max_size=3)))
+    return [(start, draw(st.integers(1, 9))) for start in [0, *starts]]
+
+
+@st.composite
+def plans_of_sizes(draw: st.DrawFn) -> BatchPlan:
+    """Plans of one dataset or of several, whose batches change their size; with a step."""
+    if draw(st.booleans()):
+        return draw(mixture_plans(batch_sizes()))
+    sizes = draw(batch_sizes())
+    return plan_dataset(
+        WholeSplit(num_in_split=draw(st.integers(sizes[0][1], 40))),
+        global_batch_size=sizes,
+        shuffle=draw(st.sampled_from(Shuffle)),
+        seed=draw(st.integers(0, 2**63 - 1)),
+        num_epochs=draw(st.none() | st.integers(1, 4)),
+        remainder=Remainder.CARRY,
+    )
+
+
+@st.composite
+def mixture_plans(draw: st.DrawFn, sizes: st.SearchStrategy[BatchSize] | None = None) -> BatchPlan:
     """Plans of 1 to 20 sources in 1 to 3 stages, some of them used up; with at least one step."""
     count = draw(st.integers(1, 20))
     names = [f"source{number:02}" for number in range(count)]
@@ -100,7 +124,7 @@ def mixture_plans(draw: st.DrawFn) -> BatchPlan:
         return plan_mixture(
             sources,
             [(step, draw(weights)) for step in [0, *later]],
-            global_batch_size=draw(st.integers(1, 8)),
+            global_batch_size=draw(st.integers(1, 8) if sizes is None else sizes),
             seed=draw(st.integers(0, 2**63 - 1)),
             exhausted=draw(st.sampled_from(Exhausted)),
         )

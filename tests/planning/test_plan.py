@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Laws 1, 2, 3 and 6 on simulated processes, and the borders of epochs."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies import layouts, plans
+from tests.strategies import layouts, plans, plans_of_sizes
 from tfjax_batches.errors import ConfigError
 from tfjax_batches.planning.dataset_plan import plan_dataset
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.planning.policies import Remainder, Shuffle
+from tfjax_batches.planning.schedule import Schedule
 from tfjax_batches.planning.selection import WholeSplit
 from tfjax_batches.planning.source_plan import PADDING
 
@@ -122,6 +125,63 @@ def test_examples_before_counts_the_real_rows(plan: BatchPlan, data: st.DataObje
     step = data.draw(st.integers(0, plan.num_steps or 0))
     real_rows = sum(int((whole_batch(plan, s) != PADDING).sum()) for s in range(step))
     assert plan.examples_before(step) == real_rows
+
+
+# ---- batches that change their size
+
+
+def rows_of(plan: BatchPlan, step: int) -> int:
+    return plan.schedule.rows_at(step)
+
+
+@given(plans_of_sizes(), st.data())
+def test_laws_1_and_2_of_sizes_any_layout_gives_the_batch_of_a_step(
+    plan: BatchPlan, data: st.DataObject
+) -> None:
+    step = data.draw(st.integers(0, 20 if plan.num_steps is None else plan.num_steps - 1))
+    rows = rows_of(plan, step)
+    layout = data.draw(layouts(rows))
+    whole = plan.plan_rows(step, np.arange(rows))
+    covered = np.zeros(rows, bool)
+    for process in range(layout.process_count):
+        part = plan.plan_rows(step, layout.rows(process))
+        covered[part.rows] = True
+        np.testing.assert_array_equal(part.examples, whole.examples[part.rows])
+        np.testing.assert_array_equal(part.sources, whole.sources[part.rows])
+    assert covered.all()
+
+
+@given(plans_of_sizes())
+def test_laws_3_and_6_of_sizes_rows_are_those_of_one_row_a_step(plan: BatchPlan) -> None:
+    steps = min(30, plan.num_steps if plan.num_steps is not None else 30)
+    parts = [plan.plan_rows(step, np.arange(rows_of(plan, step))) for step in range(steps)]
+    count = sum(len(part.rows) for part in parts)
+    alone = dataclasses.replace(plan, schedule=Schedule.of(1))
+    single = alone.plan_steps(range(count), np.arange(1))
+    for name in ("sources", "examples", "epochs"):
+        found = np.concatenate([getattr(part, name) for part in parts])
+        np.testing.assert_array_equal(found, [getattr(each, name)[0] for each in single])
+    for step in range(steps):
+        assert sum(plan.counts_before(step)) == plan.position_of(step)
+    if plan.num_steps is not None:
+        assert plan.num_rows == plan.position_of(plan.num_steps) + plan.left_out_at_end
+        assert plan.left_out_at_end < rows_of(plan, plan.num_steps)
+        with pytest.raises(IndexError, match=f"step < {plan.num_steps}"):
+            plan.plan_rows(plan.num_steps, np.arange(1))
+
+
+def test_steps_per_epoch_of_sizes_are_those_of_the_first_epoch() -> None:
+    plan = plan_dataset(
+        WholeSplit(num_in_split=23),
+        global_batch_size=[(0, 2), (3, 8)],
+        shuffle=Shuffle.NONE,
+        seed=0,
+        num_epochs=2,
+        remainder=Remainder.CARRY,
+    )
+    assert plan.steps_per_epoch == 5  # 2, 2, 2, 8, 8
+    assert (plan.num_steps, plan.left_out_at_end) == (8, 0)
+    assert [rows_of(plan, step) for step in range(8)] == [2, 2, 2, *[8] * 5]
 
 
 def test_plan_rows_carry_batch_spans_two_epochs() -> None:

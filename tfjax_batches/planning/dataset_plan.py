@@ -7,7 +7,7 @@ from tfjax_batches.planning.epochs import Epochs
 from tfjax_batches.planning.mixture import Mixture
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.planning.policies import Remainder, Shuffle
-from tfjax_batches.planning.schedule import Schedule
+from tfjax_batches.planning.schedule import BatchSize, Schedule
 from tfjax_batches.planning.selection import Selection
 from tfjax_batches.planning.source_plan import SourcePlan
 
@@ -15,7 +15,7 @@ from tfjax_batches.planning.source_plan import SourcePlan
 def plan_dataset(
     selection: Selection,
     *,
-    global_batch_size: int,
+    global_batch_size: BatchSize,
     shuffle: Shuffle,
     seed: int,
     num_epochs: int | None,
@@ -25,7 +25,7 @@ def plan_dataset(
 
     Args:
         selection: The examples of an epoch.
-        global_batch_size: Rows of a step.
+        global_batch_size: Rows of a step; under CARRY it may change at some steps.
         shuffle: Order within an epoch; a `Shuffle` or its name.
         seed: Seed of that order.
         num_epochs: Passes over the examples; None: endless.
@@ -36,22 +36,24 @@ def plan_dataset(
     """
     shuffle, remainder = Shuffle(shuffle), Remainder(remainder)
     num_examples = selection.num_examples
+    schedule = Schedule.of(global_batch_size)
+    first_size = schedule.rows_at(0)
     epochs = Epochs(
         num_examples=num_examples,
-        length=remainder.epoch_length(num_examples, global_batch_size),
+        length=remainder.epoch_length(num_examples, first_size),
         count=num_epochs,
     )
     num_rows = epochs.num_places
-    if epochs.length == 0 or (num_rows is not None and num_rows < global_batch_size):
+    if epochs.length == 0 or (num_rows is not None and num_rows < first_size):
         raise ConfigError(
             f"remainder={remainder.value!r} needs examples for one whole batch; "
             f"{selection.describe()} with num_epochs={num_epochs} do not fill "
-            f"global_batch_size={global_batch_size}. "
+            f"global_batch_size={first_size}. "
             "Lower global_batch_size or use remainder='pad'."
         )
     order = make_order(shuffle, num_examples, seed)
     return BatchPlan(
-        schedule=Schedule(sizes=((0, global_batch_size),)),
+        schedule=schedule,
         mixture=Mixture(),
         sources=(SourcePlan(epochs=epochs, order=order, selection=selection, seed=seed),),
         num_rows=num_rows,

@@ -165,6 +165,17 @@ class BatchLayout:
             global_batch_size=global_batch_size,
         )
 
+    def resized(self, global_batch_size: int) -> "BatchLayout":
+        """Return the layout of batches of another size.
+
+        Args:
+            global_batch_size: Rows of the global batch.
+
+        Raises:
+            LayoutError: The data axes do not divide the batch.
+        """
+        return dataclasses.replace(self, global_batch_size=global_batch_size)
+
     @functools.cached_property
     def process_count(self) -> int:
         """One more than the highest process index that owns a device."""

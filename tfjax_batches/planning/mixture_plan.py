@@ -17,7 +17,7 @@ from tfjax_batches.planning.epochs import Epochs
 from tfjax_batches.planning.mixture import Mixture, Weights
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.planning.policies import Exhausted, Remainder, Shuffle
-from tfjax_batches.planning.schedule import MOST_POSITIONS, Schedule
+from tfjax_batches.planning.schedule import MOST_POSITIONS, BatchSize, Schedule
 from tfjax_batches.planning.selection import Selection
 from tfjax_batches.planning.source_plan import SourcePlan
 from tfjax_batches.planning.splitmix import mix, mix_seed
@@ -42,7 +42,7 @@ def plan_mixture(
     sources: Mapping[str, MixedSource],
     stages: Sequence[tuple[int, Mapping[str, float]]],
     *,
-    global_batch_size: int,
+    global_batch_size: BatchSize,
     seed: int,
     exhausted: Exhausted,
 ) -> BatchPlan:
@@ -52,28 +52,29 @@ def plan_mixture(
         sources: By name, in order of the name.
         stages: (first step, weight by name from there on), in order of the step, from step 0. A
             source that is not named has no weight.
-        global_batch_size: Rows of a step.
+        global_batch_size: Rows of a step; it may change at some steps.
         seed: Seed of the run; each source gets one of its own.
         exhausted: What happens where a source has no rows left.
 
     Raises:
         ConfigError: There would be no step at all.
     """
+    schedule = Schedule.of(global_batch_size)
     plans = tuple(_plan_source(source, derive_seed(seed, n)) for n, source in sources.items())
     wanted = [
-        (step * global_batch_size, tuple(float(weights.get(name, 0)) for name in sources))
+        (schedule.position_of(step), tuple(float(weights.get(name, 0)) for name in sources))
         for step, weights in stages
     ]
     places = [plan.epochs.num_places for plan in plans]
     planned, num_rows = _plan_stages(wanted, places, Exhausted(exhausted))
-    if num_rows is not None and num_rows < global_batch_size:
+    if num_rows is not None and num_rows < schedule.rows_at(0):
         raise ConfigError(
             f"A run must have a step; a source is used up after {num_rows} rows, which do not fill "
-            f"global_batch_size={global_batch_size}. Lower it, raise max_epochs, or set "
+            f"global_batch_size={schedule.rows_at(0)}. Lower it, raise max_epochs, or set "
             "exhausted='redistribute'."
         )
     return BatchPlan(
-        schedule=Schedule(sizes=((0, global_batch_size),)),
+        schedule=schedule,
         mixture=Mixture(stages=tuple((start, Weights(weights=w)) for start, w in planned)),
         sources=plans,
         num_rows=num_rows,

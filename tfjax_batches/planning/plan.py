@@ -76,8 +76,12 @@ class BatchPlan:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Whole batches in one epoch, in a mixture in as many rows as an epoch of each source."""
-        return sum(source.epochs.length for source in self.sources) // self.global_batch_size
+        """Whole batches in one epoch, in a mixture in as many rows as an epoch of each source.
+
+        Where batches change their size, those of the first epoch.
+        """
+        rows = sum(source.epochs.length for source in self.sources)
+        return self.schedule.steps_before(self.schedule.first_position + rows)
 
     @property
     def num_steps(self) -> int | None:

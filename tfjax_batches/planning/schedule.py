@@ -6,6 +6,9 @@ Holds at all times: steps follow each other without a gap, and `locate` inverts 
 
 import dataclasses
 import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,6 +16,9 @@ from tfjax_batches.planning.order import Int64Array
 
 MOST_POSITIONS = 2**61
 """Positions of an endless run: they are computed in int64."""
+
+BatchSize: TypeAlias = int | Sequence[tuple[int, int]]
+"""Rows of each step; or (first step, rows from there on), in order of the step, from step 0."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,6 +40,13 @@ class Schedule:
 
     sizes: tuple[tuple[int, int], ...]
     first_position: int = 0
+
+    @classmethod
+    def of(cls, global_batch_size: BatchSize) -> "Schedule":
+        """Return the schedule of a batch size, or of one by step."""
+        if isinstance(global_batch_size, int):
+            return cls(sizes=((0, global_batch_size),))
+        return cls(sizes=tuple((step, rows) for step, rows in global_batch_size))
 
     @functools.cached_property
     def _starts(self) -> Int64Array:
@@ -73,6 +86,26 @@ class Schedule:
     def steps_before(self, position: int) -> int:
         """Return how many whole steps come before a position."""
         return self.locate(position)[0]
+
+    def fraction_of(self, position: int) -> float:
+        """Return a position in steps: 2.5 is the middle of step 2."""
+        step, row = dataclasses.replace(self, first_position=0).locate(position)
+        return step + row / self.rows_at(step)
+
+    def sizes_before(self, position: int) -> tuple[tuple[int, int], ...]:
+        """Return the sizes that begin before a position."""
+        count = int(np.searchsorted(self._positions, position))
+        return self.sizes[:count]
+
+    def runs(self, start: int, stop: int | None) -> Iterator[tuple[int, int | None]]:
+        """Yield (first step, step after the last) of each run of steps of one size, in order.
+
+        Args:
+            start: The first step.
+            stop: The step after the last; None: endless, and so is the last run.
+        """
+        changes = [step for step, _ in self.sizes if step > start and (stop is None or step < stop)]
+        yield from itertools.pairwise([start, *changes, stop])
 
     def starting_at(self, position: int) -> tuple["Schedule", int] | None:
         """Return a schedule that has a step at a position, and that step; None: there is none.
