@@ -253,7 +253,7 @@ def measure_limit(workload: Workload, data_dir: str, seconds: float) -> tuple[fl
     """
     pipeline = build_loader(workload, data_dir).pipeline
     # One step per call, like the peers: calls for several steps cost less per example.
-    rows = pipeline.group_sizes.group_rows
+    rows = pipeline.group_sizes_at(0).group_rows
     count = min(64, workload.num_examples // rows)
     parts = np.arange(count * rows).reshape(count, rows)
     seeds = derive_seeds(

@@ -26,7 +26,7 @@ from tfjax_batches.errors import BatchesError, ConfigError, FeatureError, Transf
 from tfjax_batches.features.paths import ID, Path, flatten, nest, path_text
 from tfjax_batches.loading.loader import BatchLoader
 from tfjax_batches.loading.open_source import OpenSource
-from tfjax_batches.loading.wiring import Destination, OpenRun, make_loader
+from tfjax_batches.loading.wiring import Destination, OpenRun, for_each_size, make_loader
 from tfjax_batches.pipeline.filter_scan import find_selection
 from tfjax_batches.placing.sharding import data_sharding
 from tfjax_batches.planning.layout import BatchLayout
@@ -97,7 +97,7 @@ def loader_of(
     config = config_from("examples", {**defaults, **fields}, "loader_of")
     sharding = data_sharding(Mesh(np.array(jax.local_devices()[:1]), ("data",)))
     destination = Destination(
-        layout=BatchLayout.from_sharding(sharding, config.global_batch_size),
+        layouts=for_each_size(config, lambda rows: BatchLayout.from_sharding(sharding, rows)),
         process_index=jax.process_index(),
         sharding=sharding,
         feature_shardings={},

@@ -114,6 +114,8 @@ def test_flags_are_those_of_the_fields_with_their_docs_and_defaults() -> None:
         ("--keep_on_host=", "keep_on_host", ()),
         ("--pad_to=objects/bbox=16,words=8", "pad_to", {"objects/bbox": 16, "words": 8}),
         ("--seed=9223372036854775807", "seed", 2**63 - 1),
+        ("--global_batch_size=8", "global_batch_size", 8),
+        ("--global_batch_size=0:8,100:16", "global_batch_size", ((0, 8), (100, 16))),
     ],
 )
 def test_flag_value_is_that_of_the_field_and_survives_serialization(
@@ -134,6 +136,9 @@ def test_flag_value_is_that_of_the_field_and_survives_serialization(
         ("--num_epochs=0", "num_epochs must be an integer of at least 1"),
         ("--num_epochs=1.5", "expected an integer, or none"),
         ("--shuffle=globl", "Did you mean 'global'?"),
+        ("--global_batch_size=8,16", "expected an integer, or sizes by step such as 0:256"),
+        ("--global_batch_size=0:8,x", "got '0:8,x'"),
+        ("--global_batch_size=5:8,6:16", "global_batch_size must begin at step 0"),
         ("--pad_to=bbox", "expected lengths such as"),
         ("--pad_to==3", "expected lengths such as"),
         ("--pad_to=a=1,a=2", "got 'a=1,a=2'"),

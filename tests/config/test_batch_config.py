@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from absl import flags
 from ml_collections import ConfigDict, FrozenConfigDict, config_flags
@@ -41,6 +42,29 @@ def test_checked_strings_become_enums_and_the_original_stays() -> None:
         ({"seed": 1.5}, ["seed must be an integer", "got 1.5."]),
         ({"global_batch_size": 0}, "global_batch_size must be an integer of at least 1"),
         ({"global_batch_size": True}, ["global_batch_size must be an integer", "got True."]),
+        (
+            {"global_batch_size": [(1, 8), (5, 16)]},
+            ["must begin at step 0", "got steps [1, 5]", "begin with (0, rows)"],
+        ),
+        ({"global_batch_size": [(0, 8), (0, 16)]}, "each size at a later step"),
+        ({"global_batch_size": [(0, 8), (5.0, 16)]}, "got steps [0, 5.0]"),
+        ({"global_batch_size": [(0, 8), (2**31, 16)]}, "later step below 2**31"),
+        (
+            {"global_batch_size": [(0, 8), (5, 0)]},
+            "global_batch_size from step 5 on must be an integer of at least 1",
+        ),
+        (
+            {"global_batch_size": [8, 16]},
+            ["must be an integer, or a list of (first step, rows)", "Write [(0, 256), (10_000"],
+        ),
+        ({"global_batch_size": []}, "must be an integer, or a list of (first step, rows)"),
+        *(
+            (
+                {"global_batch_size": [(0, 8), (5, 16)], "remainder": remainder},
+                f"global_batch_size must be one integer under remainder={remainder!r}; got [(0, 8)",
+            )
+            for remainder in ("drop", "pad")
+        ),
         ({"num_epochs": 0}, "num_epochs must be an integer of at least 1"),
         ({"group_size": 0}, "group_size must be an integer of at least 1"),
         ({"prefetch_depth": None}, ["prefetch_depth must be an integer", "got None."]),
@@ -156,6 +180,29 @@ def test_config_from_dataset_may_be_a_keyword_or_missing() -> None:
     assert config_from({"global_batch_size": 8}, {"dataset": "mnist"}) == config_from(None, GOOD)
     with pytest.raises(ConfigError, match=r"dataset must name a TFDS dataset"):
         config_from(None, {"global_batch_size": 8})
+
+
+@pytest.mark.parametrize(
+    ("given", "size"),
+    [
+        ([(0, 8)], 8),
+        ([[0, 8], [4, 8]], 8),
+        (((0, 8), (4, 8), (6, 4)), ((0, 8), (6, 4))),
+        ([(np.int64(0), np.int64(8)), (4, 16)], ((0, 8), (4, 16))),
+    ],
+)
+def test_batch_sizes_by_step_are_those_that_differ(given: Any, size: Any) -> None:
+    assert BatchConfig(**{**GOOD, "global_batch_size": given}).checked().global_batch_size == size
+
+
+def test_config_flags_write_batch_sizes_by_step() -> None:
+    values = flags.FlagValues()
+    path = Path(__file__).parents[2] / "configs" / "digits.py"
+    argv = ["program", "--config.batches.global_batch_size=[(0, 64), (10, 128)]"]
+    config_flags.DEFINE_config_file("config", str(path), flag_values=values, sys_argv=argv)
+    values(argv)
+    config: Any = values["config"].value
+    assert config.batches.checked().global_batch_size == ((0, 64), (10, 128))
 
 
 def test_config_flags_override_every_kind_of_field() -> None:

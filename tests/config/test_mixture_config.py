@@ -73,8 +73,8 @@ def test_checked_takes_stages_and_dicts() -> None:
         ),
         ({"exhausted": "end"}, "exhausted must be one of ['stop', 'redistribute']; got 'end'."),
         (
-            {"global_batch_size": [(0, 8), (100, 16)]},
-            "global_batch_size must be an integer of at least 1 and below 2**31; got [(0, 8)",
+            {"global_batch_size": [(0, 8), (100, 0)]},
+            "global_batch_size from step 100 on must be an integer of at least 1 and below 2**31;",
         ),
         ({"with_sources": 1}, "with_sources must be True or False; got 1."),
     ],
@@ -139,7 +139,7 @@ def test_mixture_takes_flags() -> None:
     overrides = [
         "--config.batches.weights={'a': 0.7, 'b': 0.3}",
         "--config.batches.exhausted=redistribute",
-        "--config.batches.global_batch_size=16",
+        "--config.batches.global_batch_size=[(0, 64), (10, 128)]",
     ]
     config = TrainConfig(batches=MixtureConfig(**GOOD))
     config_flags.DEFINE_config_dataclass(
@@ -149,4 +149,7 @@ def test_mixture_takes_flags() -> None:
     found: Any = values["config"].value
     checked = found.batches.checked()
     assert checked.weights == ((0, {"a": 0.7, "b": 0.3}),)
-    assert (checked.exhausted, checked.global_batch_size) == ("redistribute", 16)
+    assert (checked.exhausted, checked.global_batch_size) == (
+        "redistribute",
+        ((0, 64), (10, 128)),
+    )

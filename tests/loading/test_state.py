@@ -241,7 +241,7 @@ def test_state_of_version_1_says_how_to_go_on_and_that_works() -> None:
 
 def test_position_within_a_batch_is_refused_under_pad() -> None:
     plan = make_plan(remainder=Remainder.PAD)
-    with pytest.raises(StateError, match=r"9 is no multiple of global_batch_size=8"):
+    with pytest.raises(StateError, match=r"9 begins no step of global_batch_size=8"):
         read_state(state_at(9, plan), plan, fingerprint_of(plan))
 
 

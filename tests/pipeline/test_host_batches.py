@@ -48,7 +48,7 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> HostPipeline:
     loader = tjb.build(
         folder, global_batch_size=4, shuffle="none", num_epochs=1, features=("number",)
     )
-    assert loader.pipeline.group_sizes.steps > 1
+    assert loader.pipeline.group_sizes_at(0).steps > 1
     return loader.pipeline
 
 
@@ -58,7 +58,7 @@ def opened(pipeline: HostPipeline, monkeypatch: pytest.MonkeyPatch) -> list[int]
     dataset = HostPipeline.dataset
 
     def noted(self: HostPipeline, start_step: int, **options: Any) -> tf.data.Dataset:
-        steps.append(options["steps"])
+        steps.append(self.group_sizes_at(start_step).steps if options["together"] else 1)
         return dataset(self, start_step, **options)
 
     monkeypatch.setattr(HostPipeline, "dataset", noted)
@@ -101,7 +101,7 @@ def test_an_error_of_a_block_that_passes_loses_nothing_is_logged_and_blocks_resu
         found = numbers(dataclasses.replace(pipeline, readers=(reader,)).host_batches())
     assert found == list(range(200))
     assert reader.times == 0
-    whole = pipeline.group_sizes.steps
+    whole = pipeline.group_sizes_at(0).steps
     assert steps == [whole, whole]
     assert len(caplog.messages) == 1
     assert f"one of {whole} steps from step 16 on failed; each is made alone: " in caplog.text
@@ -207,7 +207,7 @@ def test_the_dataset_goes_on_where_steps_made_alone_end(
     found = numbers(itertools.islice(batches, alone))
     assert steps == []
     assert found + numbers(batches) == list(range(200))
-    assert steps == [pipeline.group_sizes.steps]
+    assert steps == [pipeline.group_sizes_at(0).steps]
 
 
 def test_steps_of_several_groups_are_not_made_alone(

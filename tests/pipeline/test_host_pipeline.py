@@ -20,7 +20,7 @@ def test_options_come_from_the_config_and_change_no_value(numbers_folder: str) -
     }
     chosen = tjb.build(numbers_folder, global_batch_size=8, **fields)
     assert dataclasses.asdict(chosen.pipeline.options) == fields
-    assert chosen.pipeline.group_sizes.groups_per_step == 4  # groups of 2 rows, all equal
+    assert chosen.pipeline.group_sizes_at(0).groups_per_step == 4  # groups of 2 rows, all equal
     usual = tjb.build(numbers_folder, global_batch_size=8).pipeline
     assert usual.options == ReadOptions()
     found, expected = chosen.pipeline.host_batches(), usual.host_batches()
@@ -43,4 +43,4 @@ def test_parts_are_those_that_the_loader_shows(things_folder: str) -> None:
     )
     assert set(loader.pipeline.host_specs) == set(loader.host_specs) == {("_host", "text")}
     assert loader.plan is loader.pipeline.plan
-    assert loader.pipeline.rows.tolist() == loader.layout.rows(0).tolist()
+    assert loader.pipeline.rows_at(0).tolist() == loader.layout.rows(0).tolist()

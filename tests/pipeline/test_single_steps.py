@@ -19,7 +19,7 @@ def assert_steps_are_those_of_the_dataset(pipeline: HostPipeline) -> None:
     expected = list(pipeline.dataset().map(split_parts).as_numpy_iterator())
     assert len(expected) == pipeline.plan.num_steps
     for step in reversed(range(pipeline.plan.num_steps)):
-        found = alone._single_steps.make(step)
+        found = alone._make_step(step)
         assert found.keys() == expected[step].keys()
         for value, other in zip(*map(tf.nest.flatten, (found, expected[step])), strict=True):
             np.testing.assert_array_equal(value, other)

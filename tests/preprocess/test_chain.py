@@ -87,7 +87,7 @@ def global_batches(
     batches: list[dict[Path, np.ndarray]] = [{} for _ in steps]
     for process_index in range(layout.process_count):
         rows = layout.rows(process_index)
-        alone = dataclasses.replace(loader.pipeline, rows=rows)
+        alone = dataclasses.replace(loader.pipeline, rows={8: rows})
         for batch, part in zip(batches, alone.host_batches(steps.start), strict=False):
             for path, values in part.items():
                 whole = batch.setdefault(path, np.zeros((8, *values.shape[1:]), values.dtype))

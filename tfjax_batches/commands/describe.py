@@ -7,6 +7,7 @@ from tfjax_batches.commands.cli import given_fields
 from tfjax_batches.loading.dry_run import dry_run
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.mesh_text import parse_mesh_shape, parse_partition_spec
+from tfjax_batches.planning.schedule import Schedule
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -18,7 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
     layout = BatchLayout.simulate(
         parse_mesh_shape(arguments.mesh, num_devices),
         parse_partition_spec(arguments.spec),
-        fields.get("global_batch_size", 0),
+        Schedule.of(fields.get("global_batch_size", 0)).rows_at(0),
         arguments.processes,
     )
     dataset = fields.pop("dataset")

@@ -15,7 +15,6 @@ from jax.sharding import Mesh, NamedSharding
 from tfjax_batches.commands.options import FieldOption, field_options
 from tfjax_batches.config.batch_config import BatchConfig
 from tfjax_batches.errors import ConfigError, nearest_hint
-from tfjax_batches.features.paths import path_text
 from tfjax_batches.placing.sharding import data_sharding
 from tfjax_batches.planning.mesh_text import parse_mesh_shape
 
@@ -27,7 +26,7 @@ def define_batch_flags(prefix: str = "", flag_values: flags.FlagValues = flags.F
     is a one-line error of the command line. Defining the same flags again does nothing.
 
     Lists are written with commas (`--features=image,label`), lengths as `--pad_to=objects/bbox=16`,
-    and `none` stands for None.
+    batch sizes by step as `--global_batch_size=0:256,10000:512`, and `none` stands for None.
 
     Args:
         prefix: Put before the names of the fields, such as `"eval_"`, but not before `--mesh` and
@@ -116,16 +115,17 @@ class _FieldParser(flags.ArgumentParser[Any]):
 class _FieldSerializer(flags.ArgumentSerializer[Any]):
     """Writes values as they are parsed, so that the flags of a program can be saved."""
 
+    def __init__(self, field: FieldOption) -> None:
+        self._field = field
+
     def serialize(self, value: Any) -> str:
-        if isinstance(value, dict):
-            return ",".join(f"{path_text(name)}={length}" for name, length in value.items())
-        return ",".join(map(path_text, value)) if isinstance(value, tuple) else str(value)
+        return str(value) if value is None else self._field.write(value)
 
 
 def _field_flag(field: FieldOption, name: str) -> flags.Flag[Any]:
     if isinstance(field.default, bool):
         return flags.BooleanFlag(name, field.default, field.doc)
-    return flags.Flag(_FieldParser(field), _FieldSerializer(), name, field.default, field.doc)
+    return flags.Flag(_FieldParser(field), _FieldSerializer(field), name, field.default, field.doc)
 
 
 def _define(flag: flags.Flag[Any], flag_values: flags.FlagValues) -> None:

@@ -2,7 +2,8 @@
 """The fields of `BatchConfig` as options of commands and as flags.
 
 Name, type, default and documentation come from the class itself, so that neither can differ from
-it. Lists are written with commas, lengths as `objects/bbox=16,words=8`, and None as `none`.
+it. Lists are written with commas, lengths as `objects/bbox=16,words=8`, batch sizes by step as
+`0:256,10000:512`, and None as `none`.
 """
 
 import argparse
@@ -12,11 +13,13 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from tfjax_batches.config.batch_config import BatchConfig
 from tfjax_batches.config.field_checks import check_fields
+from tfjax_batches.features.paths import path_text
+from tfjax_batches.planning.schedule import BatchSize
 
 
 class OptionError(argparse.ArgumentTypeError, ValueError):
@@ -28,7 +31,7 @@ class FieldOption:
     """How one field is written; `default` is None for a dict.
 
     `read` returns the value of a text, or raises ValueError if the text is not as `expected`. It
-    does not get the text `none`, which stands for None where `is_optional`.
+    does not get the text `none`, which stands for None where `is_optional`. `write` is its inverse.
     """
 
     name: str
@@ -37,6 +40,7 @@ class FieldOption:
     expected: str
     is_optional: bool
     read: Callable[[str], Any]
+    write: Callable[[Any], str]
 
     def parse(self, text: str) -> Any:
         """Return the value that a text stands for, or raise OptionError."""
@@ -64,7 +68,7 @@ def field_options() -> dict[str, FieldOption]:
     for field in dataclasses.fields(BatchConfig):
         is_optional = isinstance(field.type, types.UnionType)
         kind = typing.get_args(field.type)[0] if is_optional else field.type  # the other is None
-        expected, read = _READERS[kind]
+        expected, read, write = _BATCH_SIZES if field.name == "global_batch_size" else _FORMS[kind]
         options[field.name] = FieldOption(
             name=field.name,
             doc=docs.get(field.name, ""),
@@ -72,6 +76,7 @@ def field_options() -> dict[str, FieldOption]:
             expected=f"{expected}, or none" if is_optional else expected,
             is_optional=is_optional,
             read=read,
+            write=write,
         )
     return options
 
@@ -88,11 +93,45 @@ def _parse_lengths(text: str) -> dict[str, int]:
     return lengths
 
 
-_READERS: dict[Any, tuple[str, Callable[[str], Any]]] = {
-    bool: ("true or false", bool),
-    int: ("an integer", int),
-    float: ("a number", float),
-    str: ("a string", str),
-    tuple[str, ...]: ("names separated by commas", _parse_names),
-    object: ("lengths such as objects/bbox=16,words=8, each path once", _parse_lengths),
+def _write_lengths(lengths: Mapping[Any, int]) -> str:
+    return ",".join(f"{path_text(name)}={length}" for name, length in lengths.items())
+
+
+def _parse_batch_size(text: str) -> int | list[tuple[int, int]]:
+    if ":" not in text:
+        return int(text)
+    pairs = [part.partition(":") for part in _parse_names(text)]
+    return [(int(step), int(rows)) for step, _, rows in pairs]
+
+
+def _write_batch_size(size: BatchSize) -> str:
+    if isinstance(size, int):
+        return str(size)
+    return ",".join(f"{step}:{rows}" for step, rows in size)
+
+
+_Form: TypeAlias = tuple[str, Callable[[str], Any], Callable[[Any], str]]
+
+_FORMS: dict[Any, _Form] = {
+    bool: ("true or false", bool, str),
+    int: ("an integer", int, str),
+    float: ("a number", float, str),
+    str: ("a string", str, str),
+    tuple[str, ...]: (
+        "names separated by commas",
+        _parse_names,
+        lambda names: ",".join(map(path_text, names)),
+    ),
+    object: (
+        "lengths such as objects/bbox=16,words=8, each path once",
+        _parse_lengths,
+        _write_lengths,
+    ),
 }
+
+# Its annotation is that of lengths: `config_flags` reads literals for no other.
+_BATCH_SIZES: _Form = (
+    "an integer, or sizes by step such as 0:256,10000:512",
+    _parse_batch_size,
+    _write_batch_size,
+)

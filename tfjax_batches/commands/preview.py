@@ -11,6 +11,7 @@ from tfjax_batches.commands.cli import given_fields
 from tfjax_batches.features.paths import flatten, path_text
 from tfjax_batches.loading.dry_run import dry_run
 from tfjax_batches.planning.layout import BatchLayout
+from tfjax_batches.planning.schedule import Schedule
 from tfjax_batches.showing.batch import array_text
 from tfjax_batches.text.description import Description, Table
 from tfjax_batches.text.values import shorten, value_text
@@ -21,7 +22,7 @@ _VALUES_WIDTH = 60
 def run(arguments: argparse.Namespace) -> int:
     """Print the values of the features, decoded and after each transform."""
     fields = given_fields(arguments)
-    batch_size = fields.get("global_batch_size", arguments.rows)
+    batch_size = Schedule.of(fields.get("global_batch_size", arguments.rows)).rows_at(0)
     layout = BatchLayout.simulate({"data": 1}, (), batch_size, process_of_device=1)
     loader = dry_run(fields.pop("dataset"), layout, **fields)
     stages = loader.preview(min(arguments.rows, loader.plan.examples_of_epoch))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from tfjax_batches.config.field_checks import as_dict, check_fields
-from tfjax_batches.config.field_types import DatasetName, Lengths, Names, SplitName
+from tfjax_batches.config.field_types import BatchSizes, DatasetName, Lengths, Names, SplitName
 from tfjax_batches.config.mixture_config import MixtureConfig, Source
 from tfjax_batches.errors import ConfigError, nearest_hint
 from tfjax_batches.planning.policies import Remainder, Shuffle
@@ -37,7 +37,8 @@ class BatchConfig:
         data_dir: Folder of prepared datasets, such as `"~/data"`. None: TFDS's own default.
         prepare: Download and prepare the dataset when it is not there: process 0 first, and
             then each machine that does not see the result on its disk.
-        global_batch_size: Rows of one step over all processes, padding included.
+        global_batch_size: Rows of one step over all processes, padding included; or, under
+            `remainder="carry"`, sizes by step: `[(0, 256), (10_000, 512)]`.
         shuffle: Order of the examples; a `Shuffle` or its name, such as `"none"`.
         seed: Seed of the order and of random transforms, `0 <= seed < 2**63`. Equal on all
             processes.
@@ -78,7 +79,7 @@ class BatchConfig:
     split: SplitName = "train"
     data_dir: str | None = None
     prepare: bool = False
-    global_batch_size: int = 0
+    global_batch_size: BatchSizes = 0
     # `str`, so that both "none" and Shuffle.NONE are right to a type checker and to a flag.
     shuffle: str = Shuffle.GLOBAL
     seed: int = 0
@@ -107,6 +108,12 @@ class BatchConfig:
         # Not `dataclasses.asdict`, which would copy a DatasetBuilder.
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         checked, errors = check_fields(values)
+        sizes, remainder = checked.get("global_batch_size"), checked.get("remainder")
+        if isinstance(sizes, tuple) and remainder not in (None, Remainder.CARRY):
+            errors.append(
+                f"global_batch_size must be one integer under remainder={str(remainder)!r}; got "
+                f"{list(sizes)}. Only remainder='carry' takes sizes by step."
+            )
         if errors:
             listed = "\n".join(f"  {error}" for error in errors)
             raise ConfigError(f"BatchConfig cannot be used:\n{listed}")

@@ -2,6 +2,7 @@
 """Whether the fields of a config have values that they can have; all are checked at once."""
 
 import enum
+import itertools
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -55,6 +56,31 @@ def _integer(least: int, beyond: int, *, optional: bool = False) -> Check:
         return int(value)
 
     return check
+
+
+_check_rows = _integer(1, 2**31)
+
+
+def _check_batch_size(name: str, value: Any) -> Any:
+    """Return rows, or (first step, rows) of each size; one size is an integer in any case."""
+    if not isinstance(value, list | tuple):
+        return _check_rows(name, value)
+    if not value or not all(isinstance(each, list | tuple) and len(each) == 2 for each in value):
+        raise ConfigError(
+            f"{name} must be an integer, or a list of (first step, rows); got {value!r}. "
+            "Write [(0, 256), (10_000, 512)]."
+        )
+    steps = [step for step, _ in value]
+    are_steps = all(is_integer(step, 0, 2**31 - 1) for step in steps)
+    if not are_steps or steps[0] != 0 or any(a >= b for a, b in itertools.pairwise(steps)):
+        raise ConfigError(
+            f"{name} must begin at step 0, and each size at a later step below 2**31; got steps "
+            f"{steps}. Sort the sizes, and begin with (0, rows)."
+        )
+    sizes = [(int(step), _check_rows(f"{name} from step {step} on", n)) for step, n in value]
+    # A size that stays is no change.
+    kept = sizes[:1] + [size for last, size in itertools.pairwise(sizes) if size[1] != last[1]]
+    return kept[0][1] if len(kept) == 1 else tuple(kept)
 
 
 def _member(kind: type[enum.StrEnum]) -> Check:
@@ -158,7 +184,7 @@ _CHECKS: dict[str, Check] = {
     "split": _check_split,
     "data_dir": _check_folder,
     "prepare": _check_flag,
-    "global_batch_size": _integer(1, 2**31),
+    "global_batch_size": _check_batch_size,
     "shuffle": _member(Shuffle),
     "seed": _integer(0, 2**63),
     "num_epochs": _integer(1, 2**31, optional=True),

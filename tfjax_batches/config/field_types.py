@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tfjax_batches.features.paths import Name
+from tfjax_batches.planning.schedule import BatchSize
 
 if TYPE_CHECKING:
     import tensorflow_datasets as tfds
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     SplitName: TypeAlias = str | tfds.typing.SplitArg
     Names: TypeAlias = tuple[Name, ...]
     Lengths: TypeAlias = Mapping[Any, int]  # by name; a Mapping of Name is not one of str
+    BatchSizes: TypeAlias = BatchSize
     StageWeights: TypeAlias = Mapping[str, float] | Sequence[tuple[int, Mapping[str, float]]]
     AnyFilter: TypeAlias = Any  # a FilterExamples, which needs TensorFlow
 else:
@@ -20,5 +22,5 @@ else:
     DatasetName = SplitName = str
     # So are tuples of keys; a flag may give them all the same.
     Names = tuple[str, ...]
-    # A flag gives a dict as a literal, which `config_flags` reads for this type alone.
-    Lengths = StageWeights = AnyFilter = object
+    # A flag gives a dict or a list as a literal, which `config_flags` reads for this type alone.
+    Lengths = BatchSizes = StageWeights = AnyFilter = object

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tfjax_batches.config.field_checks import as_dict, check_fields
 from tfjax_batches.config.field_types import (
     AnyFilter,
+    BatchSizes,
     DatasetName,
     Lengths,
     Names,
@@ -75,7 +76,8 @@ class MixtureConfig:
             name has no row in it.
         exhausted: What happens where a source has had its `max_epochs`: "stop" ends the run,
             "redistribute" gives its rows to the other sources of the stage.
-        global_batch_size: Rows of one step over all processes and sources.
+        global_batch_size: Rows of one step over all processes and sources; or sizes by step:
+            `[(0, 256), (10_000, 512)]`.
         seed: Seed of the orders and of random transforms, `0 <= seed < 2**63`.
         keep_on_host: As in `BatchConfig`, and so are all fields that it has too.
         with_ids: Add `_id`, the index of each example in the split of its source.
@@ -103,7 +105,7 @@ class MixtureConfig:
     weights: StageWeights = dataclasses.field(default_factory=dict)
     # `str`, so that both "stop" and Exhausted.STOP are right to a type checker and to a flag.
     exhausted: str = Exhausted.STOP
-    global_batch_size: int = 0
+    global_batch_size: BatchSizes = 0
     seed: int = 0
     keep_on_host: Names = ()
     with_ids: bool = False

@@ -15,7 +15,13 @@ from tfjax_batches.loading.accelerators import hide_accelerators_from_tensorflow
 from tfjax_batches.loading.agreement import check_agreement, run_in_turns, run_together
 from tfjax_batches.loading.loader import BatchLoader
 from tfjax_batches.loading.process_facts import config_facts, data_facts
-from tfjax_batches.loading.wiring import Destination, OpenRun, make_loader, open_run
+from tfjax_batches.loading.wiring import (
+    Destination,
+    OpenRun,
+    for_each_size,
+    make_loader,
+    open_run,
+)
 from tfjax_batches.placing.sharding import data_sharding
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.selection import Selection
@@ -137,9 +143,10 @@ def _place(
     feature_shardings: Mapping[Any, NamedSharding] | None,
 ) -> Destination:
     sharding = data_sharding() if sharding is None else sharding
-    layout = BatchLayout.from_sharding(sharding, config.global_batch_size, feature_shardings)
     return Destination(
-        layout=layout,
+        layouts=for_each_size(
+            config, lambda rows: BatchLayout.from_sharding(sharding, rows, feature_shardings)
+        ),
         process_index=jax.process_index(),
         sharding=sharding,
         feature_shardings=dict(feature_shardings or {}),
@@ -184,5 +191,5 @@ def _log_summary(loader: BatchLoader) -> None:
                 "remainder='pad' delivers them.",
                 count,
                 when,
-                loader.config.global_batch_size,
+                plan.schedule.rows_at(plan.num_steps or 0),
             )

@@ -9,13 +9,14 @@ from typing import Any
 import tensorflow_datasets as tfds
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
-from tfjax_batches.config.batch_config import BatchConfig, make_config, sources_of
+from tfjax_batches.config.batch_config import BatchConfig, Config, make_config, sources_of
 from tfjax_batches.config.mixture_config import MixtureConfig, Source
 from tfjax_batches.errors import ConfigError, LayoutError
 from tfjax_batches.loading.accelerators import hide_accelerators_from_tensorflow
 from tfjax_batches.loading.loader import BatchLoader
-from tfjax_batches.loading.wiring import Destination, make_loader, open_run
+from tfjax_batches.loading.wiring import Destination, for_each_size, make_loader, open_run
 from tfjax_batches.planning.layout import BatchLayout
+from tfjax_batches.planning.schedule import Schedule
 from tfjax_batches.preprocess.filter import FilterExamples, check_filter
 from tfjax_batches.preprocess.transforms import Transform
 from tfjax_batches.reading.dataset import open_builder
@@ -46,7 +47,7 @@ def dry_run(
         transforms: As for `build`.
         filter: As for `build`; it reads the split, unless an earlier run saved the result.
         **fields: Fields of `BatchConfig` or `MixtureConfig`. `global_batch_size` is that of the
-            layout, and may be left out.
+            layout, and may be left out; of sizes by step, the first is.
 
     Returns:
         The loader of that process.
@@ -66,18 +67,19 @@ def dry_run(
     _check_machines(layout, process_index)
     rows = layout.global_batch_size
     given = make_config(config, fields, "dry_run")
-    if given.global_batch_size not in (0, rows):
+    size = given.global_batch_size
+    checked = dataclasses.replace(given, global_batch_size=rows if size == 0 else size).checked()
+    if Schedule.of(checked.global_batch_size).rows_at(0) != rows:
         raise ConfigError(
             f"A dry run has the batch size of its layout, {rows}; got global_batch_size="
-            f"{given.global_batch_size}. Leave it out, or make the layout with it."
+            f"{size}. Leave it out, or make the layout with it."
         )
-    checked = dataclasses.replace(given, global_batch_size=rows).checked()
     sources = sources_of(checked, filter)
     for source in sources.values():
         check_filter(source.filter)
     hide_accelerators_from_tensorflow()
     opened = {name: (source, _open_builder(source)) for name, source in sources.items()}
-    run = open_run(checked, _place(layout, int(process_index)), opened, transforms)
+    run = open_run(checked, _place(checked, layout, int(process_index)), opened, transforms)
     return make_loader(run, [each.select() for each in run.sources])
 
 
@@ -106,11 +108,11 @@ def _check_machines(layout: object, process_index: object) -> None:
         )
 
 
-def _place(layout: BatchLayout, process_index: int) -> Destination:
+def _place(config: Config, layout: BatchLayout, process_index: int) -> Destination:
     names, sizes = zip(*layout.mesh_shape, strict=True) if layout.mesh_shape else ((), ())
     mesh = AbstractMesh(sizes, names)
     return Destination(
-        layout=layout,
+        layouts=for_each_size(config, layout.resized),
         process_index=process_index,
         sharding=NamedSharding(mesh, PartitionSpec(*layout.spec)),
         feature_shardings={

@@ -2,7 +2,8 @@
 """What the rows of a run depend on, as JSON values, and which of it the rows so far depend on.
 
 Of a mixture the rows before a position depend on the stages that began before it and on the sources
-that these drew from. Later stages, and sources that start in them, may still change.
+that these drew from. Later stages, and sources that start in them, may still change. So may batch
+sizes that begin later.
 """
 
 import hashlib
@@ -12,6 +13,9 @@ from typing import Any
 
 from tfjax_batches.planning.order import ORDER_VERSION
 from tfjax_batches.planning.plan import BatchPlan
+from tfjax_batches.planning.schedule import Schedule
+
+SIZES = "global_batch_size by step"
 
 Fingerprint = Mapping[str, Any]
 """Field → JSON value, of all that the rows of a run depend on."""
@@ -37,6 +41,8 @@ def make_fingerprint(
     if not plan.remainder.allows_new_batch_size:
         # There the batch size sets where epochs begin.
         known["global_batch_size"] = plan.global_batch_size
+    if len(plan.schedule.sizes) > 1:
+        known[SIZES] = [list(size) for size in plan.schedule.sizes]
     own = [
         {
             "num_examples": source.epochs.num_examples,
@@ -62,11 +68,15 @@ def make_fingerprint(
 def past_of(fingerprint: Fingerprint, position: int) -> dict[str, Any]:
     """Return the fields on which the rows before a position depend.
 
-    Those of a source are named `sources['a'].dataset`.
+    Those of a source are named `sources['a'].dataset`. Of the batch sizes, the first is not among
+    them: while it is the only one, rows may go on in batches of another size.
     """
     stages = [(start, w) for start, w in fingerprint.get("stages", ()) if start < position]
     drawn = {name for _, weights in stages for name in weights}
     past = {n: value for n, value in fingerprint.items() if n not in ("stages", "sources")}
+    if SIZES in past:
+        sizes = Schedule.of(past.pop(SIZES)).sizes_before(position)
+        past |= {SIZES: [list(size) for size in sizes]} if len(sizes) > 1 else {}
     past |= {f"weights from row {start} on": weights for start, weights in stages}
     for source in sorted(drawn):
         fields = fingerprint["sources"][source]

@@ -39,7 +39,7 @@ class BatchLoader:
 
     Attributes:
         config: A checked copy of the config.
-        layout: Which rows each process holds.
+        layouts: Global batch size → which rows each process holds, that of step 0 first.
         pipeline: What this process reads, as host batches.
         fingerprint: What the rows depend on; saved states hold what the rows so far depend on.
         sources: Dataset and split of each source, by name, in order of the names. A run of one
@@ -47,7 +47,8 @@ class BatchLoader:
         label_names: Names of the classes of each TFDS label that reaches the batch unchanged, by
             name: the name of label 3 is `label_names["label"][3]`. In a mixture those that all
             sources have alike.
-        global_specs: Global shape, dtype and sharding of each `jax.Array` of a batch, by path.
+        global_specs: Global shape, dtype and sharding of each `jax.Array` of the batch of step 0,
+            by path.
 
     Features that `keep_on_host` names are in `batch["_host"]`, nested by path, as read-only
     NumPy arrays of this process's rows alone, which are `layout.rows(process_index)`. Take them out
@@ -58,7 +59,7 @@ class BatchLoader:
     """
 
     config: Config
-    layout: BatchLayout
+    layouts: Mapping[int, BatchLayout]
     pipeline: HostPipeline
     fingerprint: Fingerprint
     sources: Mapping[str, str]
@@ -75,6 +76,19 @@ class BatchLoader:
         return self.pipeline.plan
 
     @property
+    def layout(self) -> BatchLayout:
+        """Which rows each process holds at step 0, and at each step of that size."""
+        return self.layout_at(0)
+
+    def layout_at(self, step: int) -> BatchLayout:
+        """Return which rows each process holds at a step.
+
+        Args:
+            step: Step, 0 <= step < num_steps.
+        """
+        return self.layouts[self.plan.schedule.rows_at(step)]
+
+    @property
     def process_index(self) -> int:
         """The process whose rows are read here."""
         return self.pipeline.process_index
@@ -88,10 +102,22 @@ class BatchLoader:
     def element_spec(self) -> dict[str, Any]:
         """Global shape, dtype and sharding of each `jax.Array` of a batch; nested like a batch.
 
-        Features that stay on the host have none of the three, and are not here; `dataset()` has
-        an `element_spec` of its own that shows them.
+        Where batches change their size, those of step 0: `element_spec_at` tells the others.
+        Features that stay on the host have none of the three, and are not here; `dataset()` has an
+        `element_spec` of its own that shows them.
         """
         return nest(self.global_specs)
+
+    def element_spec_at(self, step: int) -> dict[str, Any]:
+        """Return global shape, dtype and sharding of each `jax.Array` of the batch of a step.
+
+        Args:
+            step: Step, 0 <= step < num_steps.
+
+        Returns:
+            A nested dict, as `element_spec`.
+        """
+        return nest(_resize(self.global_specs, self.plan.schedule.rows_at(step)))
 
     @property
     def transform_names(self) -> tuple[str, ...]:
@@ -121,7 +147,8 @@ class BatchLoader:
     def steps_per_epoch(self) -> int:
         """Whole batches in one epoch; under CARRY an epoch may end within a further one.
 
-        In a mixture, whole batches in as many rows as one epoch of each source has.
+        In a mixture, whole batches in as many rows as one epoch of each source has. Where batches
+        change their size, those of the first epoch: later epochs have others.
         """
         return self.plan.steps_per_epoch
 
@@ -175,7 +202,7 @@ class BatchLoader:
             IndexError: There is no such step or process.
         """
         index = self.process_index if process_index is None else process_index
-        return self.plan.plan_rows(step, self.layout.rows(index))
+        return self.plan.plan_rows(step, self.layout_at(step).rows(index))
 
     def counts_at(self, step: int) -> dict[str, int]:
         """Return how many examples of each source the batches before a step hold; reads nothing.
@@ -273,7 +300,7 @@ class BatchLoader:
         Notebooks show it as HTML, and a loader the same way. No record is read.
         """
         return describe_run(
-            self.sources, self.config, self.layout, self.pipeline, self.global_specs
+            self.sources, self.config, self.layouts, self.pipeline, self.global_specs
         )
 
     def _repr_html_(self) -> str:
@@ -284,8 +311,9 @@ class BatchLoader:
 
         The number of processes, mesh, device order, prefetching and threads may have changed, and
         so may `num_epochs`, and under CARRY the batch size: rows go on from the same position, and
-        steps count as if all batches before had the new size. Of a mixture, the stages that begin
-        later may have changed, and so may sources that only they draw from.
+        steps count as if all batches before had the new size. Of sizes by step, those that begin
+        later may have changed. Of a mixture, the stages that begin later may have changed, and so
+        may sources that only they draw from.
 
         Args:
             state: What `BatchIterator.get_state` returned, on any process.
@@ -314,11 +342,25 @@ class BatchLoader:
 
     @functools.cached_property
     def _place(self) -> Callable[[HostBatch], FlatBatch]:
-        """The function that places a host batch."""
-        assemble = Assembler(self.global_specs, self.pipeline.rows)
+        """The function that places a host batch, which its number of rows tells the size of."""
+        assemblers = {
+            len(rows): Assembler(_resize(self.global_specs, size), rows)
+            for size, rows in self.pipeline.rows.items()
+        }
         host_paths = tuple(self.host_specs)  # of the loader itself nothing is held
 
         def place(host_batch: HostBatch) -> FlatBatch:
+            assemble = assemblers[len(next(iter(host_batch.values())))]
             return {**assemble(host_batch), **{path: host_batch[path] for path in host_paths}}
 
         return place
+
+
+def _resize(
+    specs: Mapping[Path, jax.ShapeDtypeStruct], rows: int
+) -> dict[Path, jax.ShapeDtypeStruct]:
+    """Return specs of batches of so many rows."""
+    return {
+        path: jax.ShapeDtypeStruct((rows, *spec.shape[1:]), spec.dtype, sharding=spec.sharding)
+        for path, spec in specs.items()
+    }

@@ -3,8 +3,9 @@
 
 Owns the form of a state and the rule of what may change over a restore. The position counts rows
 since step 0. So what does not change the order of rows may change (processes, mesh, device order,
-prefetching, and under CARRY the batch size), and a change of anything else is refused. A state is
-plain JSON of under 2 KB, and is checked whole before it is used.
+prefetching, and under CARRY the batch size), and a change of anything else is refused. Of batch
+sizes by step, those of past steps are kept, so that steps keep their numbers. A state is plain JSON
+of under 2 KB, and is checked whole before it is used.
 """
 
 import json
@@ -15,7 +16,7 @@ from typing import Any
 from absl import logging
 
 from tfjax_batches.errors import StateError
-from tfjax_batches.loading.fingerprint import Fingerprint, find_differences, past_of, shorten
+from tfjax_batches.loading.fingerprint import SIZES, Fingerprint, find_differences, past_of, shorten
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.planning.schedule import MOST_POSITIONS
 from tfjax_batches.version import __version__
@@ -44,8 +45,7 @@ def make_state(position: int, fingerprint: Fingerprint, global_batch_size: int) 
     copied = json.loads(json.dumps(shorten(past_of(fingerprint, position))))
     return {
         "version": STATE_VERSION,
-        # These two for messages only.
-        "release": __version__,
+        "release": __version__,  # for messages only
         "global_batch_size": global_batch_size,
         "position": position,
         "fingerprint": copied,
@@ -76,13 +76,17 @@ def read_state(state: Any, plan: BatchPlan, fingerprint: Fingerprint) -> tuple[B
             f"{_end_text(plan, fingerprint)}, or start again with iter(loader)."
         )
     past = past_of(fingerprint, position)
-    _check_same_rows(saved, past, state.get("release", "unknown"), plan.global_batch_size)
+    if position and (SIZES in saved or SIZES in fingerprint):
+        # One size, which states do not keep by step.
+        saved.setdefault(SIZES, [[0, state.get("global_batch_size", plan.global_batch_size)]])
+        past.setdefault(SIZES, [[0, plan.global_batch_size]])
+    _check_same_rows(saved, past, state.get("release", "unknown"), plan)
     found = plan.starting_at(position)
     needs_whole_steps = not plan.remainder.allows_new_batch_size
     if found is None or (needs_whole_steps and position % plan.global_batch_size):
         raise StateError(
-            f"A position lies between two batches; {position} is no multiple of "
-            f"global_batch_size={plan.global_batch_size}. Pass a state as get_state() returned it."
+            f"A position lies between two batches; {position} begins no step of "
+            f"global_batch_size={_size_text(plan)}. Pass a state as get_state() returned it."
         )
     resumed, step = found
     if state.get("global_batch_size", plan.global_batch_size) != plan.global_batch_size:
@@ -103,11 +107,9 @@ def _end_text(plan: BatchPlan, fingerprint: Fingerprint) -> str:
     return f"of num_epochs={plan.sources[0].epochs.count}. Raise num_epochs"
 
 
-def _check_same_rows(
-    saved: Fingerprint, past: Fingerprint, release: str, global_batch_size: int
-) -> None:
+def _check_same_rows(saved: Fingerprint, past: Fingerprint, release: str, plan: BatchPlan) -> None:
     differences = [
-        f"  {name}: saved {was}, now {now}; {_fix_of(name, global_batch_size)}"
+        f"  {name}: saved {was}, now {now}; {_fix_of(name, saved, past, plan)}"
         for name, (was, now) in find_differences(saved, past).items()
     ]
     if differences:
@@ -120,12 +122,26 @@ def _check_same_rows(
         )
 
 
-def _fix_of(name: str, global_batch_size: int) -> str:
+def _fix_of(name: str, saved: Fingerprint, past: Fingerprint, plan: BatchPlan) -> str:
     if found := re.fullmatch(r"weights from row (\d+) on", name):
-        step = int(found[1]) / global_batch_size
+        step = plan.schedule.fraction_of(int(found[1]))
         return f"set the weights of step {step:g} back: only later stages may change"
+    if name == SIZES:
+        first = _first_other_size(saved, past)
+        return f"set the size of step {first} back: only those of later steps may change"
     field = name.rpartition(".")[2]
     return _FIXES.get(field, f"set {name} back")
+
+
+def _first_other_size(saved: Fingerprint, past: Fingerprint) -> Any:
+    """Return the first step that had another size; 0 where the sizes are kept as a digest."""
+    each = [{tuple(size) for size in f[SIZES]} for f in (saved, past) if isinstance(f[SIZES], list)]
+    return min(step for step, _ in each[0] ^ each[1]) if len(each) == 2 else 0
+
+
+def _size_text(plan: BatchPlan) -> str:
+    sizes = plan.schedule.sizes
+    return str(plan.global_batch_size if len(sizes) == 1 else list(sizes))
 
 
 def _read_fields(state: Any) -> tuple[int, dict[str, Any]]:

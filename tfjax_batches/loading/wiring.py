@@ -6,9 +6,9 @@ makes the plan and all that follows. A run of one dataset is a mixture of one so
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import tensorflow_datasets as tfds
@@ -35,25 +35,51 @@ from tfjax_batches.planning.mixture_plan import MixedSource, plan_mixture
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.planning.policies import Exhausted, Remainder, Shuffle
 from tfjax_batches.planning.row_multiple import check_row_multiple
+from tfjax_batches.planning.schedule import Schedule
 from tfjax_batches.planning.selection import Selection, WholeSplit
 from tfjax_batches.preprocess.chain import find_row_multiple, label_of
 from tfjax_batches.preprocess.transforms import Transform
 
+T = TypeVar("T")
+
+
+def for_each_size(config: Config, make: Callable[[int], T]) -> dict[int, T]:
+    """Return what `make` returns for each global batch size of a checked config.
+
+    Raises:
+        LayoutError: As `make` raises it; where there are several sizes, names the first step of it.
+    """
+    sizes = Schedule.of(config.global_batch_size).sizes
+    made: dict[int, T] = {}
+    for step, rows in sizes:
+        try:
+            made[rows] = make(rows)
+        except LayoutError as error:
+            if len(sizes) == 1:
+                raise
+            raise LayoutError(f"{error} This is the batch size from step {step} on.") from error
+    return made
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Destination:
-    """Where batches go; fields as in `build` and `BatchLoader`."""
+    """Where batches go; fields as in `build` and `BatchLoader`.
 
-    layout: BatchLayout
+    Attributes:
+        layouts: Global batch size → layout; that of step 0 first.
+    """
+
+    layouts: Mapping[int, BatchLayout]
     process_index: int
     sharding: NamedSharding
     feature_shardings: Mapping[Name, NamedSharding]
 
     def __post_init__(self) -> None:
-        if self.process_index not in self.layout.process_of_device:
+        layout = next(iter(self.layouts.values()))  # all are on one mesh
+        if self.process_index not in layout.process_of_device:
             raise LayoutError(
                 "Each process that loads owns devices of the mesh; process "
-                f"{self.process_index} owns none of {self.layout.describe().title}. "
+                f"{self.process_index} owns none of {layout.describe().title}. "
                 "Make the mesh of jax.devices(), which are those of all processes."
             )
 
@@ -108,7 +134,10 @@ def make_loader(run: OpenRun, selections: Sequence[Selection | None]) -> BatchLo
     )
     pipeline = HostPipeline(
         plan=plan,
-        rows=destination.layout.rows(destination.process_index),
+        rows={
+            size: layout.rows(destination.process_index)
+            for size, layout in destination.layouts.items()
+        },
         readers=tuple(each.reader for each in run.sources),
         group=_make_group(run, functions, has_mask=plan.remainder.has_mask),
         process_index=destination.process_index,
@@ -116,12 +145,12 @@ def make_loader(run: OpenRun, selections: Sequence[Selection | None]) -> BatchLo
     )
     return BatchLoader(
         config=config,
-        layout=destination.layout,
+        layouts=destination.layouts,
         pipeline=pipeline,
         fingerprint=_fingerprint(run, pipeline),
         sources={each.name: each.describe() for each in run.sources},
         label_names=_label_names(run, functions),
-        global_specs=_global_specs(pipeline.device_specs, destination),
+        global_specs=_global_specs(pipeline.device_specs, plan.global_batch_size, destination),
     )
 
 
@@ -203,7 +232,8 @@ def _check_row_multiple(run: OpenRun) -> None:
             f"In a mixture the rows next to each other are of several sources; {names} mixes "
             f"{multiple} rows. Leave it out, and mix rows on the device, in the training step."
         )
-    check_row_multiple(run.destination.layout, multiple, names)
+    layouts = run.destination.layouts
+    for_each_size(run.config, lambda rows: check_row_multiple(layouts[rows], multiple, names))
     if run.config.group_size is not None and run.config.group_size < multiple:
         raise ConfigError(
             f"A group holds the {multiple} rows that {names} mixes; "
@@ -233,13 +263,13 @@ def _label_names(run: OpenRun, functions: Sequence[SourceFunction]) -> dict[str,
 
 
 def _global_specs(
-    specs: Mapping[Path, FeatureSpec], destination: Destination
+    specs: Mapping[Path, FeatureSpec], rows: int, destination: Destination
 ) -> dict[Path, jax.ShapeDtypeStruct]:
-    """Return global shape, dtype on the device and sharding of each entry of a batch."""
+    """Return global shape, dtype on the device and sharding of each entry of so many rows."""
     own = shardings_by_path(destination.feature_shardings, specs)
     global_specs = {}
     for path, spec in specs.items():
-        shape = (destination.layout.global_batch_size, *spec.fixed_shape)
+        shape = (rows, *spec.fixed_shape)
         placed = feature_sharding(path, shape, destination.sharding, own)
         global_specs[path] = jax.ShapeDtypeStruct(shape, device_dtype(spec.dtype), sharding=placed)
     return global_specs

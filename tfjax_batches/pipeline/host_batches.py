@@ -17,7 +17,6 @@ from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.paths import Path
 from tfjax_batches.features.ragged import join_parts, split_parts
 from tfjax_batches.pipeline.groups import GroupSizes
-from tfjax_batches.pipeline.single_steps import SingleSteps
 from tfjax_batches.reading.bad_record import FAILURES, reason_of
 
 # Opening the dataset takes about as long (40 to 80 ms for images of 28 x 28, `scripts/bench.py
@@ -39,9 +38,9 @@ class HostBatches(Iterator[HostBatch]):
 
     Args:
         make_dataset: `HostPipeline.dataset`.
-        single_steps: Makes one step without the dataset.
+        make_step: Makes one step without the dataset, as `SingleSteps` does.
         explain: Returns the error that explains why a step failed, or None.
-        sizes: How the rows of steps are cut.
+        sizes_at: Returns how the rows of a step are cut.
         host_specs: Specs of the entries that stay on the host, by path.
         start_step: First step to deliver.
         stop_step: The step after the last; None: endless.
@@ -53,9 +52,9 @@ class HostBatches(Iterator[HostBatch]):
     def __init__(
         self,
         make_dataset: Callable[..., tf.data.Dataset],
-        single_steps: SingleSteps,
+        make_step: Callable[[int], Mapping[Path, Any]],
         explain: Callable[[int], BatchesError | None],
-        sizes: GroupSizes,
+        sizes_at: Callable[[int], GroupSizes],
         host_specs: Mapping[Path, FeatureSpec],
         start_step: int,
         stop_step: int | None,
@@ -64,14 +63,15 @@ class HostBatches(Iterator[HostBatch]):
         with tf.device("CPU"):
             self._stopped = tf.Variable(False, trainable=False)
         self._make_dataset = make_dataset
-        self._single_steps = single_steps
+        self._make_step = make_step
         self._explain = explain
-        self._sizes = sizes
+        self._sizes_at = sizes_at
         self._ragged = {path: spec for path, spec in host_specs.items() if not spec.is_fixed}
         self._waiting: deque[HostBatch] = deque()
         self._stop_step = stop_step
         self._single_end = start_step  # steps before this one are made alone
-        self._seconds_alone = _SECONDS_ALONE if sizes.groups_per_step == 1 else 0.0  # left
+        is_small = sizes_at(start_step).groups_per_step == 1
+        self._seconds_alone = _SECONDS_ALONE if is_small else 0.0  # left
         self._elements: Iterator[Mapping[Path, Any]] | None = None  # of the steps from then on
         self.step = start_step
 
@@ -106,11 +106,12 @@ class HostBatches(Iterator[HostBatch]):
         try:
             return self._join(self._take())
         except FAILURES as error:
-            self._single_end = self.step + self._sizes.steps
+            steps = self._sizes_at(self.step).steps
+            self._single_end = self.step + steps
             element = self._make_alone()
             logging.warning(
                 "tfjax_batches: one of %d steps from step %d on failed; each is made alone: %s",
-                self._sizes.steps,
+                steps,
                 self.step,
                 reason_of(error),
             )
@@ -118,13 +119,13 @@ class HostBatches(Iterator[HostBatch]):
 
     def _make_alone(self) -> HostBatch:
         try:
-            return self._join(self._single_steps.make(self.step))
+            return self._join(self._make_step(self.step))
         except Exception as error:
             if (cause := self._explain(self.step)) is not None:
                 raise cause from error
         # All that it needs was read and made to find the cause: the error has passed.
         try:
-            return self._join(self._single_steps.make(self.step))
+            return self._join(self._make_step(self.step))
         except Exception as error:
             error.add_note(f"This is step {self.step} of the loader.")
             raise
@@ -133,9 +134,7 @@ class HostBatches(Iterator[HostBatch]):
         """Return the next element of the dataset, which is opened at the present step."""
         try:
             if self._elements is None:
-                dataset = self._make_dataset(
-                    self.step, steps=self._sizes.steps, stopped=self._stopped
-                )
+                dataset = self._make_dataset(self.step, together=True, stopped=self._stopped)
                 if self._ragged:
                     dataset = dataset.map(split_parts)
                 self._elements = iter(dataset.as_numpy_iterator())
@@ -154,6 +153,6 @@ class HostBatches(Iterator[HostBatch]):
 
     def _cut(self, element: HostBatch) -> Iterator[HostBatch]:
         """Yield the steps of an element."""
-        rows = self._sizes.rows
+        rows = self._sizes_at(self.step).rows
         for start in range(0, len(next(iter(element.values()))), rows):
             yield {path: array[start : start + rows] for path, array in element.items()}

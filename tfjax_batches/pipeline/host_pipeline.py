@@ -60,7 +60,7 @@ class HostPipeline:
 
     Attributes:
         plan: The order of the run.
-        rows: int64[process_batch], the rows that this process holds, rising.
+        rows: Global batch size → int64[process_batch], the rows that this process holds, rising.
         readers: Access to the records of each source.
         group: What becomes of the records of a group.
         process_index: This process, named in errors.
@@ -68,7 +68,7 @@ class HostPipeline:
     """
 
     plan: BatchPlan
-    rows: Int64Array
+    rows: Mapping[int, Int64Array]
     readers: tuple[RecordReader, ...]
     group: GroupFunction
     process_index: int
@@ -84,34 +84,45 @@ class HostPipeline:
         """The spec, per row, of each entry below `_host`, by path."""
         return self.group.host_specs
 
-    @functools.cached_property
-    def group_sizes(self) -> GroupSizes:
-        """How the rows of steps are cut; finds the records of the sources.
+    def rows_at(self, step: int) -> Int64Array:
+        """Return the rows that this process holds at a step, int64[process_batch], rising."""
+        return self.rows[self.plan.schedule.rows_at(step)]
+
+    def group_sizes_at(self, step: int) -> GroupSizes:
+        """Return how the rows of a step are cut; finds the records of the sources.
 
         Raises:
             RecordError: A file is missing, or does not hold its records.
         """
+        return self._group_sizes[self.plan.schedule.rows_at(step)]
+
+    @functools.cached_property
+    def _group_sizes(self) -> dict[int, GroupSizes]:
+        """How the rows of steps are cut, by global batch size."""
         for reader in self.readers:
             reader.open()
         each_bytes = [reader.mean_record_bytes() for reader in self.readers]
         shares = self.plan.mixture.counts_at(_ROWS_TO_WEIGH)
-        return plan_group_sizes(
-            len(self.rows),
-            float(np.average(each_bytes, weights=shares)),
-            group_size=self.options.group_size,
-            row_multiple=self.group.row_multiple,
-            maps_each_example=any(source.maps_each_example for source in self.group.sources),
-        )
+        return {
+            size: plan_group_sizes(
+                len(rows),
+                float(np.average(each_bytes, weights=shares)),
+                group_size=self.options.group_size,
+                row_multiple=self.group.row_multiple,
+                maps_each_example=any(source.maps_each_example for source in self.group.sources),
+            )
+            for size, rows in self.rows.items()
+        }
 
     def dataset(
-        self, start_step: int = 0, *, steps: int = 1, stopped: tf.Variable | None = None
+        self, start_step: int = 0, *, together: bool = False, stopped: tf.Variable | None = None
     ) -> tf.data.Dataset:
         """Return the host batches from a step on.
 
         Args:
             start_step: 0 <= start_step <= num_steps.
-            steps: Steps of an element: 1, or those of `group_sizes`. The last elements hold one
-                step each, where too few are left.
+            together: Whether elements hold several steps, as many as `group_sizes_at` says. Where
+                too few are left of one size, elements hold one step each.
             stopped: Ends the dataset once it is True. None: nothing does.
 
         Returns:
@@ -123,17 +134,11 @@ class HostPipeline:
             RecordError: A file is missing, or does not hold its records.
         """
         self._check_start(start_step)
-        stop_step = self.plan.num_steps
-        if stop_step is None:
-            stop_step = start_step + steps * _ENDLESS
-        edge = stop_step - (stop_step - start_step) % steps
-        if edge == start_step:
-            steps, edge = 1, stop_step
-        dataset = self._groups(steps, start_step, edge, stopped)
-        if edge < stop_step:
-            dataset = dataset.concatenate(self._groups(1, edge, stop_step, stopped))
-        if self.group_sizes.groups_per_step > 1:
-            dataset = dataset.rebatch(self.group_sizes.rows, drop_remainder=True)
+        parts = [
+            self._steps_of_one_size(start, stop, together, stopped)
+            for start, stop in self.plan.schedule.runs(start_step, self.plan.num_steps)
+        ]
+        dataset = functools.reduce(lambda whole, part: whole.concatenate(part), parts)
         return dataset.prefetch(1).with_options(self._options())
 
     def host_batches(self, start_step: int = 0) -> HostBatches:
@@ -147,13 +152,20 @@ class HostPipeline:
             RecordError: As for `dataset`.
         """
         self._check_start(start_step)
-        sizes = dataclasses.replace(self.group_sizes, steps=1)
-        alone = SingleSteps(read=self._planned_reader(sizes), group=self.group, sizes=sizes)
+        alone = {
+            size: SingleSteps(
+                read=self._planned_reader(size),
+                group=self.group,
+                sizes=dataclasses.replace(sizes, steps=1),
+            )
+            for size, sizes in self._group_sizes.items()
+        }
+        schedule = self.plan.schedule
         return HostBatches(
             self.dataset,
-            alone,
+            lambda step: alone[schedule.rows_at(step)].make(step),
             self.explain,
-            self.group_sizes,
+            self.group_sizes_at,
             self.host_specs,
             start_step,
             self.plan.num_steps,
@@ -161,7 +173,7 @@ class HostPipeline:
 
     def explain(self, step: int) -> BatchesError | None:
         """Return the error that explains why a step failed, or None where no cause is found."""
-        plan = self.plan.plan_rows(step, self.rows)
+        plan = self.plan.plan_rows(step, self.rows_at(step))
         for source in range(len(self.readers)):
             here = plan.sources == source
             if cause := self._explain(source, plan.examples[here], plan.epochs[here], step):
@@ -186,7 +198,9 @@ class HostPipeline:
         multiple = function.chain.row_multiple
         examples, epochs = plan.examples_at(np.arange(-(-n // multiple) * multiple))
         try:
-            group = self._planned_reader().read(source, examples, epochs, "the preview")
+            group = self._planned_reader(self.plan.global_batch_size).read(
+                source, examples, epochs, "the preview"
+            )
             stages = preview_stages(function.decoder, function.chain, group)
         except FAILURES as error:
             if (cause := self._explain(source, examples, epochs, 0)) is None:
@@ -237,24 +251,45 @@ class HostPipeline:
         self, source: int, examples: Int64Array, epochs: Int64Array
     ) -> Iterator[SourceRecords]:
         """Yield as few rows as can be transformed together, without those of padding."""
-        reader, multiple = self._planned_reader(), self.group.sources[source].chain.row_multiple
+        reader = self._planned_reader(self.plan.global_batch_size)
+        multiple = self.group.sources[source].chain.row_multiple
         for start in range(0, len(examples), multiple):
             rows = slice(start, start + multiple)
             if (examples[rows] != PADDING).any():
                 yield reader.read(source, examples[rows], epochs[rows], "the search for an error")
 
-    def _planned_reader(self, sizes: GroupSizes | None = None) -> PlannedReader:
-        sizes = sizes or self.group_sizes
+    def _planned_reader(self, global_batch_size: int, steps: int = 1) -> PlannedReader:
+        """Return a reader of groups of so many steps, all of one size."""
+        sizes = dataclasses.replace(self._group_sizes[global_batch_size], steps=steps)
+        rows = self.rows[global_batch_size]
         seed_places = [source.chain.seed_places for source in self.group.sources]
-        return PlannedReader(self.plan, self.rows, self.readers, sizes, seed_places)
+        return PlannedReader(self.plan, rows, self.readers, sizes, seed_places)
+
+    def _steps_of_one_size(
+        self, start_step: int, stop_step: int | None, together: bool, stopped: tf.Variable | None
+    ) -> tf.data.Dataset:
+        """Return the host batches of steps of one size, several steps an element if `together`."""
+        sizes = self.group_sizes_at(start_step)
+        steps = sizes.steps if together else 1
+        if stop_step is None:
+            stop_step = start_step + steps * _ENDLESS
+        edge = stop_step - (stop_step - start_step) % steps
+        if edge == start_step:
+            steps, edge = 1, stop_step
+        dataset = self._groups(steps, start_step, edge, stopped)
+        if edge < stop_step:
+            dataset = dataset.concatenate(self._groups(1, edge, stop_step, stopped))
+        if sizes.groups_per_step > 1:
+            dataset = dataset.rebatch(sizes.rows, drop_remainder=True)
+        return dataset
 
     def _groups(
         self, steps: int, start_step: int, stop_step: int, stopped: tf.Variable | None
     ) -> tf.data.Dataset:
         """Return the groups of `steps` steps each, or the parts of each step, in order."""
-        sizes = dataclasses.replace(self.group_sizes, steps=steps)
+        sizes = dataclasses.replace(self.group_sizes_at(start_step), steps=steps)
         per_step = sizes.groups_per_step
-        reader = self._planned_reader(sizes)
+        reader = self._planned_reader(self.plan.schedule.rows_at(start_step), steps)
         # Nothing of Python lives as long as a graph in which a user makes a dataset.
         read_group = WeakCall(reader) if tf.executing_eagerly() else reader
         apply = self.group.trace(sizes.static_rows)

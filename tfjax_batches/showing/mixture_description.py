@@ -69,8 +69,8 @@ def _share(plan: BatchPlan, source: int) -> tuple[str, ...]:
     first, last = "", ""
     if count or is_endless:
         places = np.array([0, max(0, count - 1)])
-        steps = plan.mixture.positions_of(source, places) // plan.global_batch_size
-        first, last = f"{steps[0]:,}", f"{steps[1]:,}"
+        positions = plan.mixture.positions_of(source, places).tolist()
+        first, last = (f"{plan.schedule.steps_before(each):,}" for each in positions)
     epochs = count / plan.sources[source].epochs.num_examples
     return (
         "endless" if is_endless else f"{count:,}",
@@ -85,7 +85,7 @@ def _stages(plan: BatchPlan, names: list[str]) -> tuple[tuple[str, ...], ...]:
     """Return the first step of each stage, exact where one begins within a batch, and weights."""
     return tuple(
         (
-            f"{start / plan.global_batch_size:g}",
+            f"{plan.schedule.fraction_of(start):g}",
             ", ".join(f"{n} {w:g}" for n, w in zip(names, stage.weights, strict=True) if w),
         )
         for start, stage in plan.mixture.stages

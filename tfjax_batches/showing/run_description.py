@@ -24,7 +24,7 @@ DeviceSpecs = Mapping[Path, jax.ShapeDtypeStruct]
 def describe_run(
     sources: Mapping[str, str],
     config: Config,
-    layout: BatchLayout,
+    layouts: Mapping[int, BatchLayout],
     pipeline: HostPipeline,
     device_specs: DeviceSpecs,
 ) -> Description:
@@ -33,12 +33,13 @@ def describe_run(
     Args:
         sources: Dataset and split of each source, by name.
         config: What the user said.
-        layout: Which rows each process holds.
+        layouts: Global batch size → which rows each process holds.
         pipeline: What this process reads.
         device_specs: Global shape, dtype and sharding of each array, by path.
     """
-    rows = layout.describe()
     plan = pipeline.plan
+    layout = layouts[plan.global_batch_size]
+    rows = layout.describe()
     if isinstance(config, BatchConfig):
         (title,) = sources.values()
         order = f"shuffle={str(config.shuffle)!r}, seed={config.seed}"
@@ -59,7 +60,8 @@ def describe_run(
             *tables,
             Table(rows=(("batch", rows.title), *rows.tables[0].rows)),
             *rows.tables[1:],
-            _features_table(device_specs, pipeline.host_specs, config.global_batch_size),
+            _sizes_table(layouts, plan, pipeline.process_index),
+            _features_table(device_specs, pipeline.host_specs, plan.global_batch_size),
             _memory_facts(config, layout, pipeline.process_index, device_specs),
         ),
     )
@@ -77,6 +79,16 @@ def _remainder_text(plan: BatchPlan) -> str:
     at_end = plan.left_out_at_end
     text += f"; {count_text(at_end, 'example')} left out at the end" if at_end else ""
     return f"{str(plan.remainder)!r}: {text}"
+
+
+def _sizes_table(layouts: Mapping[int, BatchLayout], plan: BatchPlan, process: int) -> Table:
+    """Return at which steps the shapes of batches change; empty where they do not."""
+    sizes = plan.schedule.sizes if len(plan.schedule.sizes) > 1 else ()
+    rows = tuple(
+        (f"{step:,}", f"{size:,}", f"{layouts[size].process_batch_size(process):,}")
+        for step, size in sizes
+    )
+    return Table(rows, ("shapes from step", "rows of a batch", f"of them on process {process}"))
 
 
 def _features_table(
