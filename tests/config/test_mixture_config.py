@@ -43,7 +43,7 @@ def test_checked_takes_stages_and_dicts() -> None:
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"weights": {"a": 1, "b": 0}}, "numbers above 0 and below 2**63; got 'b': 0. Leave"),
+        ({"weights": {"a": 1, "b": 0}}, "numbers above 0 and below 2**63; got 'b': 0. Write"),
         ({"weights": {"a": 1, "b": -1.5}}, "got 'b': -1.5."),
         ({"weights": {"a": 1, "b": math.nan}}, "got 'b': nan."),
         ({"weights": {"a": 1, "b": math.inf}}, "got 'b': inf."),
@@ -54,7 +54,7 @@ def test_checked_takes_stages_and_dicts() -> None:
         ({"weights": 3}, "weights must map names of sources to numbers; got 3."),
         ({"weights": [(0, {"a": 1, "b": 1}, 3)]}, "weights must map names"),
         ({"weights": {"a": 1, "bb": 1}}, "'bb' is not one. Did you mean 'b'?"),
-        ({"weights": {"a": 1}}, "weights must name each source; 'b' has none. Leave it out"),
+        ({"weights": {"a": 1}}, "weights must name each source; they do not name 'b'. Give"),
         ({"weights": [(0, {"a": 1}), (5, {})]}, "weights from step 5 on must have a source"),
         ({"weights": [(1, {"a": 1}), (5, {"b": 1})]}, "begin at step 0, and each stage at a later"),
         ({"weights": [(0, {"a": 1}), (0, {"b": 1})]}, "got steps [0, 0]. Sort the stages"),
@@ -92,7 +92,7 @@ def test_checked_reports_all_errors_at_once() -> None:
     message = str(caught.value)
     for part in (
         *("global_batch_size must", "seed must", "sources['a'].dataset must"),
-        *("sources['b'].split must", "got 'a': 0", "'c' is not one", "'b' has none"),
+        *("sources['b'].split must", "got 'a': 0", "'c' is not one", "do not name 'b'"),
     ):
         assert part in message
 

@@ -158,7 +158,7 @@ def test_redistribute_leaves_a_used_up_source_out_of_later_stages() -> None:
 def test_a_run_without_a_step_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         make_plan({"a": (3, 1), "b": (9, None)}, [(0, {"a": 1})])
-    for part in ("used up after 3 rows", "global_batch_size=4", "max_epochs"):
+    for part in ("ends after 3 rows", "global_batch_size=4", "max_epochs"):
         assert part in str(caught.value)
 
 

@@ -62,11 +62,11 @@ else:
 class MixtureConfig:
     """Which datasets make up the batches, and with which weights.
 
-    At every prefix of a run each source has weight · rows of its rows, up to two: rows come from
-    all sources within each batch. Each source keeps its own order and epochs, its seed being made
-    of `seed` and its name. After `preprocess` and transforms the features of all sources have
-    equal names, shapes and dtypes. Batches go on over the ends of epochs, as under
-    `remainder="carry"`.
+    After any number of rows of a stage, the count of each source differs from weight · rows by less
+    than 2: rows come from all sources within each batch. Each source keeps its own order and
+    epochs, its seed being made of `seed` and its name. After `preprocess` and transforms the
+    features of all sources have equal names, shapes and dtypes. Batches go on over the ends of
+    epochs, as under `remainder="carry"`.
 
     Attributes:
         sources: A `Source`, or a dict of its fields, by name. `_source` and `source_names` are in

@@ -35,9 +35,12 @@ def check_weights(value: Any, names: Collection[str]) -> tuple[Stages, list[str]
         if not errors:
             stages.append((int(step), {name: float(named[name]) for name in sorted(named)}))
     used = {name for _, weights in given for name in (as_dict(weights) or {})}
-    if unused := [name for name in names if name not in used]:
+    if used and (unused := [name for name in names if name not in used]):
         listed = ", ".join(map(repr, unused))
-        errors.append(f"weights must name each source; {listed} has none. Leave it out of sources.")
+        errors.append(
+            f"weights must name each source; they do not name {listed}. Give weights to all, or "
+            "leave sources out."
+        )
     return tuple(stages), errors
 
 
@@ -66,6 +69,6 @@ def _check_stage(where: str, weights: dict[Any, Any], names: Collection[str]) ->
         if not is_number(weight) or not 0 < weight < 2**63:
             errors.append(
                 f"{where} must be numbers above 0 and below 2**63; got {name!r}: {weight!r}. "
-                "Leave a source out of a stage in which it has no row."
+                "Write such a number, or leave the source out of a stage in which it has no row."
             )
     return errors

@@ -2,10 +2,15 @@
 """Which source each row of a run comes from, by weights that hold at every prefix.
 
 The sources of a stage are the leaves of a binary tree, heaviest first. Of the `count` rows that
-reach a node, ⌊count · share + ½⌋ go to its left half and the others to the right one, so exactly
-one source gains a row at each position, and each source's number of rows stays within 2 of weight ·
-rows. Shares are fractions of 2**64 and all is computed in integers: a count below 2**61 is exact,
-and the rounding of the shares moves it by less than a row.
+reach a node, ⌊count · share + ½⌋ go to its left part and the others to the right one, so exactly
+one source gains a row at each position. Shares are fractions of 2**64 and all is computed in
+integers: a count below 2**61 is exact, and the rounding of the shares moves it by far less than a
+row.
+
+Each source's number of rows differs from weight · rows by less than 2, for any number of sources:
+a level of the tree adds at most ½ to its share of the difference above it, and since the parts of a
+node are as equal as they can be, one that is divided further has at most ⅔ of it. So the difference
+is below 1.5 where a node is divided, and below ½ + 1.5 at a source.
 
 Holds at all times: `locate` is one to one from positions to (source, place of that source), places
 of a source follow each other without a gap, and `positions_of` inverts it.
@@ -13,6 +18,7 @@ of a source follow each other without a gap, and `positions_of` inverts it.
 
 import dataclasses
 import functools
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -38,7 +44,7 @@ class Weights:
     Example:
         >>> sources, places = Weights(weights=(0.5, 0.25, 0.25)).locate(np.arange(8))
         >>> sources.tolist(), places.tolist()
-        ([0, 1, 2, 0, 0, 1, 2, 0], [0, 0, 0, 1, 2, 1, 1, 3])
+        ([0, 1, 0, 2, 0, 1, 0, 2], [0, 0, 1, 0, 2, 1, 3, 1])
     """
 
     weights: tuple[float, ...]
@@ -89,8 +95,11 @@ class Weights:
         shares, left, right, source = self._tree
         is_leaf, nodes = source >= 0, np.arange(len(source), dtype=np.int32)
         all_rows = np.uint64(2**64 - 1)
+        depths = np.zeros(len(source), np.int64)
+        for node in np.flatnonzero(~is_leaf):  # parents stand before their children
+            depths[[left[node], right[node]]] = depths[node] + 1
         left, right = np.where(is_leaf, nodes, left), np.where(is_leaf, nodes, right)
-        return np.where(is_leaf, all_rows, shares), left, right, int(is_leaf.sum() - 1).bit_length()
+        return np.where(is_leaf, all_rows, shares), left, right, int(depths.max())
 
     @functools.cached_property
     def _tree(self) -> tuple[Uint64Array, Int32Array, Int32Array, Int32Array]:
@@ -110,11 +119,11 @@ class Weights:
             for column in (shares, left, right):
                 column.append(0)
             if len(sources) > 1:
-                halves = sources[: (len(sources) + 1) // 2], sources[(len(sources) + 1) // 2 :]
-                part = sum(exact[s] for s in halves[0])
-                share = round(part / sum(exact[s] for s in sources) * 2**64)
+                sums = list(itertools.accumulate(exact[s] for s in sources))
+                cut = min(range(1, len(sources)), key=lambda c: abs(2 * sums[c - 1] - sums[-1]))
+                share = round(sums[cut - 1] / sums[-1] * 2**64)
                 shares[number] = min(max(share, 1), 2**64 - 1)
-                left[number], right[number] = add(halves[0]), add(halves[1])
+                left[number], right[number] = add(sources[:cut]), add(sources[cut:])
             return number
 
         add(by_weight)

@@ -69,9 +69,9 @@ def plan_mixture(
     planned, num_rows = _plan_stages(wanted, places, Exhausted(exhausted))
     if num_rows is not None and num_rows < schedule.rows_at(0):
         raise ConfigError(
-            f"A run must have a step; a source is used up after {num_rows} rows, which do not fill "
-            f"global_batch_size={schedule.rows_at(0)}. Lower it, raise max_epochs, or set "
-            "exhausted='redistribute'."
+            f"A run must have a step; with exhausted={str(exhausted)!r} it ends after {num_rows} "
+            f"rows, which do not fill global_batch_size={schedule.rows_at(0)}. Lower it, or raise "
+            "max_epochs."
         )
     return BatchPlan(
         schedule=schedule,
