@@ -61,6 +61,10 @@ def test_checked_takes_stages_and_dicts() -> None:
         ({"weights": [(0, {"a": 1}), (9, {"b": 1}), (3, {"a": 1})]}, "got steps [0, 9, 3]."),
         ({"weights": [(0, {"a": 1}), (1.5, {"b": 1})]}, "got steps [0, 1.5]."),
         ({"sources": {}}, "sources must map names to sources; got {}. Write {'web': tjb.Source"),
+        (
+            {"sources": {1: Source(), "b": Source()}, "weights": {1: 1, "b": 1}},
+            "sources must map names to sources; got {1: Source(",
+        ),
         ({"sources": [Source()]}, "sources must map names to sources; got [Source("),
         ({"sources": {"a": "mnist", "b": Source(dataset="x")}}, "['a'] must be a Source; got 'mn"),
         (

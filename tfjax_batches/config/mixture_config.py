@@ -130,7 +130,7 @@ class MixtureConfig:
         checked, errors = check_fields(plain)
         sources, of_sources = _check_sources(given)
         errors += of_sources
-        stages, of_weights = check_weights(weights, sources)
+        stages, of_weights = check_weights(weights, sources) if sources else ((), [])
         errors += of_weights
         if errors:
             listed = "\n".join(f"  {error}" for error in errors)

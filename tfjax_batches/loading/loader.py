@@ -221,7 +221,8 @@ class BatchLoader:
             tokens = loader.counts_at(batches.step)["web"] * 1024
         """
         if step < 0 or (self.num_steps is not None and step > self.num_steps):
-            raise IndexError(f"step lies in 0 <= step <= {self.num_steps}; got {step}.")
+            last = "" if self.num_steps is None else f" <= {self.num_steps}"
+            raise IndexError(f"step lies in 0 <= step{last}; got {step}.")
         return dict(zip(self.sources, self.plan.counts_before(step), strict=True))
 
     def dataset(self, start_step: int = 0) -> tf.data.Dataset:
