@@ -55,6 +55,14 @@ def test_batches_have_the_rows_of_the_plan_and_the_shapes_of_their_step(
     assert batches.stats.examples == 108
 
 
+def test_specs_and_layouts_of_steps_that_do_not_exist_are_refused(numbers_folder: str) -> None:
+    loader = build(numbers_folder)
+    for step in (-1, loader.num_steps or 2**61):
+        for ask in (loader.element_spec_at, loader.layout_at):
+            with pytest.raises(IndexError, match=f"got {step}"):
+                ask(step)
+
+
 def test_rows_are_those_of_batches_of_one_size(numbers_folder: str) -> None:
     def ids(loader: tjb.BatchLoader) -> list[int]:
         with loader.host_batches() as batches:

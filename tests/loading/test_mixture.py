@@ -3,9 +3,11 @@
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import jax
+import ml_collections
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -155,6 +157,27 @@ def test_errors_name_the_source(folder: str) -> None:
     with pytest.raises(tjb.SplitError) as caught:
         tjb.build(replaced(mixture(folder), "small", split="nothing"))
     assert caught.value.__notes__ == ["This is source 'small' of the mixture."]
+
+
+def test_errors_name_the_source_that_is_not_prepared(folder: str, tmp_path: Path) -> None:
+    config = replaced(mixture(folder), "small", dataset="digits", data_dir=str(tmp_path))
+    with pytest.raises(tjb.DatasetNotFoundError) as caught:
+        tjb.build(config)
+    assert caught.value.__notes__ == ["This is source 'small' of the mixture."]
+
+
+@pytest.mark.parametrize("kind", [dict, ml_collections.ConfigDict])
+def test_build_takes_the_fields_of_a_mixture_as_a_dict_or_keywords(folder: str, kind: Any) -> None:
+    fields: dict[str, Any] = {
+        "sources": {"a": {"dataset": folder}},
+        "weights": {"a": 1},
+        "global_batch_size": 8,
+    }
+    for loader in (tjb.build(kind(fields)), tjb.build(**fields)):
+        assert loader.source_names == ("a",)
+        assert isinstance(loader.config, tjb.MixtureConfig)
+    named = tjb.build(**fields, transforms=[tjb.MapExamples(dict, name="same")])
+    assert named.transform_names == ("a: 1. same",)
 
 
 def test_preview_shows_one_source(folder: str) -> None:

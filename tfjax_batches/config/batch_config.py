@@ -60,7 +60,8 @@ class BatchConfig:
         with_ids: Add `_id`, the index of each example in the split; -1 on padding.
         prefetch_depth: Batches ready on the device ahead of the consumer. 0: synchronous.
         prefetch_bytes: Cap on the device memory of those batches, per process. A larger batch is
-            made only when `next` asks for it. None: no cap.
+            made only when `next` asks for it. Where batches grow, the first larger one may exceed
+            the cap. None: no cap.
         stall_seconds: Log a warning each time that `next` has waited so long. None: never.
         group_size: Most rows that are read and decoded in one call. None: about 1 MiB of records,
             so a whole batch of small ones, a few rows of large ones.
@@ -166,8 +167,8 @@ def make_config(config: Any, fields: Mapping[str, Any], caller: str) -> Config:
     """Return the unchecked config made of `config` and `fields`.
 
     Args:
-        config: A `MixtureConfig`; or a `BatchConfig`, or a dict or `ConfigDict` of its fields, or a
-            dataset. None: all fields are in `fields`.
+        config: A `BatchConfig` or `MixtureConfig`, or a dict or `ConfigDict` of the fields of one;
+            or a dataset. None: all fields are in `fields`.
         fields: Fields in place of those of `config`.
         caller: The function that took them, for messages.
 
@@ -178,14 +179,15 @@ def make_config(config: Any, fields: Mapping[str, Any], caller: str) -> Config:
         rule = f"{caller}() takes the fields of MixtureConfig as keywords beside one"
         _check_names(fields, MixtureConfig, rule)
         return dataclasses.replace(config, **fields)
-    rule = f"{caller}() takes the fields of BatchConfig as keywords"
-    _check_names(fields, BatchConfig, rule, _ARGUMENTS)
+    given = {} if config is None else as_dict(config)
+    kind = MixtureConfig if "sources" in {**(given or {}), **fields} else BatchConfig
+    rule = f"{caller}() takes the fields of {kind.__name__} as keywords"
+    _check_names(fields, kind, rule, _ARGUMENTS)
     if isinstance(config, BatchConfig):
         return dataclasses.replace(config, **fields)
-    given = {} if config is None else as_dict(config)
     if given is not None:
-        _check_names(given, BatchConfig, f"{caller}() takes a dict of the fields of BatchConfig")
-        return BatchConfig(**{**given, **fields})
+        _check_names(given, kind, f"{caller}() takes a dict of the fields of {kind.__name__}")
+        return kind(**{**given, **fields})
     if "dataset" in fields:
         raise ConfigError(
             f"A dataset is given once; got {config!r} and dataset={fields['dataset']!r}. "

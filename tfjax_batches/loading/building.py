@@ -14,6 +14,7 @@ from tfjax_batches.config.mixture_config import MixtureConfig, Source
 from tfjax_batches.loading.accelerators import hide_accelerators_from_tensorflow
 from tfjax_batches.loading.agreement import check_agreement, run_in_turns, run_together
 from tfjax_batches.loading.loader import BatchLoader
+from tfjax_batches.loading.open_source import naming_source
 from tfjax_batches.loading.process_facts import config_facts, data_facts
 from tfjax_batches.loading.wiring import (
     Destination,
@@ -52,9 +53,9 @@ def build(
     loader or iterator waits for another process.
 
     Args:
-        config: A `BatchConfig`; or a dict or `ConfigDict` of its fields; or a dataset (name, folder
-            or builder) with the other fields as keywords; or a `MixtureConfig`. None: all fields
-            are keywords.
+        config: A `BatchConfig` or `MixtureConfig`; or a dict or `ConfigDict` of the fields of one;
+            or a dataset (name, folder or builder) with the other fields as keywords. None: all
+            fields are keywords.
         sharding: Sharding of every feature. Its first spec entry names the data axes; its spec is
             cut to the rank of each feature. None: dim 0 over all devices.
         feature_shardings: Shardings by feature name, on the same mesh, in place of `sharding`.
@@ -120,9 +121,15 @@ def _open_builders(
     sources: Mapping[str, Source],
 ) -> dict[str, tuple[Source, tfds.core.DatasetBuilder]]:
     """Open the datasets; prepare those that are missing where their sources say so."""
-    opened = run_together(
-        lambda: {n: (s, open_builder(s.dataset, s.data_dir)) for n, s in sources.items()}
-    )
+
+    def open_all() -> dict[str, tuple[Source, tfds.core.DatasetBuilder]]:
+        opened = {}
+        for name, source in sources.items():
+            with naming_source(name):
+                opened[name] = source, open_builder(source.dataset, source.data_dir)
+        return opened
+
+    opened = run_together(open_all)
     wanted = [builder for source, builder in opened.values() if source.prepare]
     if not wanted:
         return opened

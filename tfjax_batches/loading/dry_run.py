@@ -14,6 +14,7 @@ from tfjax_batches.config.mixture_config import MixtureConfig, Source
 from tfjax_batches.errors import ConfigError, LayoutError
 from tfjax_batches.loading.accelerators import hide_accelerators_from_tensorflow
 from tfjax_batches.loading.loader import BatchLoader
+from tfjax_batches.loading.open_source import naming_source
 from tfjax_batches.loading.wiring import Destination, for_each_size, make_loader, open_run
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.schedule import Schedule
@@ -78,7 +79,10 @@ def dry_run(
     for source in sources.values():
         check_filter(source.filter)
     hide_accelerators_from_tensorflow()
-    opened = {name: (source, _open_builder(source)) for name, source in sources.items()}
+    opened = {}
+    for name, source in sources.items():
+        with naming_source(name):
+            opened[name] = source, _open_builder(source)
     run = open_run(checked, _place(checked, layout, int(process_index)), opened, transforms)
     return make_loader(run, [each.select() for each in run.sources])
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from tfjax_batches.config.batch_config import BatchConfig, Config
+from tfjax_batches.config.mixture_config import MixtureConfig
 from tfjax_batches.errors import ConfigError
 from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.paths import Path, nest
@@ -78,15 +79,21 @@ class BatchLoader:
     @property
     def layout(self) -> BatchLayout:
         """Which rows each process holds at step 0, and at each step of that size."""
-        return self.layout_at(0)
+        return next(iter(self.layouts.values()))
 
     def layout_at(self, step: int) -> BatchLayout:
         """Return which rows each process holds at a step.
 
         Args:
             step: Step, 0 <= step < num_steps.
+
+        Returns:
+            The layout of the batches of that size.
+
+        Raises:
+            IndexError: There is no such step.
         """
-        return self.layouts[self.plan.schedule.rows_at(step)]
+        return self.layouts[self.plan.rows_at(step)]
 
     @property
     def process_index(self) -> int:
@@ -116,8 +123,11 @@ class BatchLoader:
 
         Returns:
             A nested dict, as `element_spec`.
+
+        Raises:
+            IndexError: There is no such step.
         """
-        return nest(_resize(self.global_specs, self.plan.schedule.rows_at(step)))
+        return nest(_resize(self.global_specs, self.plan.rows_at(step)))
 
     @property
     def transform_names(self) -> tuple[str, ...]:
@@ -126,7 +136,7 @@ class BatchLoader:
         In a mixture the name of the source comes first: `"web: 1. flip_lr"`.
         """
         pairs = zip(self.sources, self.pipeline.group.sources, strict=True)
-        is_mixture = len(self.sources) > 1
+        is_mixture = isinstance(self.config, MixtureConfig)
         return tuple(
             f"{name}: {label}" if is_mixture else label
             for name, source in pairs

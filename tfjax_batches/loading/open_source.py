@@ -2,7 +2,8 @@
 """One source of a run whose split is open: what becomes of its records, and what identifies it."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import tensorflow as tf
@@ -10,6 +11,7 @@ import tensorflow_datasets as tfds
 
 from tfjax_batches.config.mixture_config import Source
 from tfjax_batches.config.op_grammar import parse_ops
+from tfjax_batches.errors import BatchesError
 from tfjax_batches.features.paths import Path, path_text
 from tfjax_batches.pipeline.filter_scan import find_selection
 from tfjax_batches.pipeline.source_function import SourceFunction
@@ -92,6 +94,17 @@ class OpenSource:
             path for path in function.chain.unchanged_paths if specs[path].dtype.kind in "iu"
         ]
         return find_label_names(self.split.features, paths)
+
+
+@contextmanager
+def naming_source(name: str) -> Iterator[None]:
+    """Add to errors which source of a mixture they are about; empty: there is only one."""
+    try:
+        yield
+    except BatchesError as error:
+        if name:
+            error.add_note(f"This is source {name!r} of the mixture.")
+        raise
 
 
 def open_source(

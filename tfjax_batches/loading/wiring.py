@@ -6,8 +6,7 @@ makes the plan and all that follows. A run of one dataset is a mixture of one so
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -16,12 +15,12 @@ from jax.sharding import NamedSharding
 
 from tfjax_batches.config.batch_config import BatchConfig, Config
 from tfjax_batches.config.mixture_config import MixtureConfig, Source
-from tfjax_batches.errors import BatchesError, ConfigError, LayoutError, UnsupportedError
+from tfjax_batches.errors import ConfigError, LayoutError, UnsupportedError
 from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.paths import Name, Path, path_text
 from tfjax_batches.loading.fingerprint import Fingerprint, make_fingerprint
 from tfjax_batches.loading.loader import BatchLoader
-from tfjax_batches.loading.open_source import OpenSource, open_source
+from tfjax_batches.loading.open_source import OpenSource, naming_source, open_source
 from tfjax_batches.pipeline.group_function import GroupFunction, id_dtype
 from tfjax_batches.pipeline.host_features import check_device_features, choose_host_paths
 from tfjax_batches.pipeline.host_pipeline import HostPipeline, ReadOptions
@@ -106,7 +105,7 @@ def open_run(
     """Return the run of prepared datasets; reads their metadata only."""
     opened = []
     for name, (source, builder) in sources.items():
-        with _named(name):
+        with naming_source(name):
             opened.append(
                 open_source(name, source, builder, transforms, verify_crc=config.verify_crc)
             )
@@ -123,7 +122,7 @@ def make_loader(run: OpenRun, selections: Sequence[Selection | None]) -> BatchLo
     _check_row_multiple(run)
     functions = []
     for each in run.sources:
-        with _named(each.name if len(run.sources) > 1 else ""):
+        with naming_source(each.name if isinstance(config, MixtureConfig) else ""):
             functions.append(each.make_function())
     plan = _make_plan(
         run,
@@ -152,17 +151,6 @@ def make_loader(run: OpenRun, selections: Sequence[Selection | None]) -> BatchLo
         label_names=_label_names(run, functions),
         global_specs=_global_specs(pipeline.device_specs, plan.global_batch_size, destination),
     )
-
-
-@contextmanager
-def _named(source: str) -> Iterator[None]:
-    """Add to errors which source of a mixture they are about."""
-    try:
-        yield
-    except BatchesError as error:
-        if source:
-            error.add_note(f"This is source {source!r} of the mixture.")
-        raise
 
 
 def _make_plan(run: OpenRun, selections: Sequence[Selection]) -> BatchPlan:

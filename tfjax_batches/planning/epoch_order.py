@@ -80,7 +80,14 @@ def numbers_at_each(
     places: Int64Array,
     epochs: Int64Array,
 ) -> Int64Array:
-    """Return the number at each place of the epochs of several orders, of being int[n]."""
+    """Return the number at each place of the epochs of several orders, int64[n].
+
+    Args:
+        orders: The orders.
+        of: int[n], the order of each place, as an index.
+        places: int64[n].
+        epochs: int64[n], the epoch of each place.
+    """
     is_shuffled = np.array([isinstance(order, GlobalOrder) for order in orders])
     pairs = [(o.size, o.seed) if isinstance(o, GlobalOrder) else (1, 0) for o in orders]
     sizes, seeds = (np.array(column, np.uint64) for column in zip(*pairs, strict=True))

@@ -93,6 +93,11 @@ class BatchPlan:
         """Examples after the last step that do not fill a batch."""
         return 0 if self.num_rows is None else self.schedule.locate(self.num_rows)[1]
 
+    def rows_at(self, step: int) -> int:
+        """Return the rows of a step, or raise IndexError."""
+        self._check_steps(step)
+        return self.schedule.rows_at(step)
+
     def position_of(self, step: int) -> int:
         """Return the position of the first row of a step."""
         return self.schedule.position_of(step)
@@ -124,12 +129,7 @@ class BatchPlan:
         Much cheaper than as many calls: at 256 rows a step, most of the time goes into calling
         NumPy.
         """
-        stop = self.num_steps
-        if stop is None:
-            stop = self.schedule.steps_before(2 * MOST_POSITIONS)
-        for step in (steps[0], steps[-1]):
-            if not 0 <= step < stop:
-                raise IndexError(f"A step lies in 0 <= step < {stop}; got {step}.")
+        self._check_steps(steps[0], steps[-1])
         firsts = self.schedule.positions_of(np.array(steps, np.int64))
         positions = (firsts[:, np.newaxis] + rows).ravel()
         sources, places = self.mixture.locate(positions)
@@ -140,6 +140,14 @@ class BatchPlan:
             StepPlan(rows=rows, sources=s, examples=e, epochs=o, mask=m)
             for s, e, o, m in zip(*columns, strict=True)
         ]
+
+    def _check_steps(self, *steps: int) -> None:
+        stop = self.num_steps
+        if stop is None:
+            stop = self.schedule.steps_before(2 * MOST_POSITIONS)
+        for step in steps:
+            if not 0 <= step < stop:
+                raise IndexError(f"A step lies in 0 <= step < {stop}; got {step}.")
 
     def _examples_at(
         self, sources: Int32Array, places: Int64Array
