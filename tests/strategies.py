@@ -3,12 +3,14 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 from hypothesis import reject
 from hypothesis import strategies as st
 
 from tfjax_batches.errors import ConfigError
+from tfjax_batches.planning.block_order import BlockShape
 from tfjax_batches.planning.dataset_plan import plan_dataset
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.mixture_plan import MixedSource, plan_mixture
@@ -62,6 +64,16 @@ def owners_of_devices(draw: st.DrawFn, devices: int) -> np.ndarray:
 
 
 @st.composite
+def orders(draw: st.DrawFn) -> dict[str, Any]:
+    """A policy of order, with a shape of blocks where it needs one."""
+    shuffle = draw(st.sampled_from(Shuffle))
+    if shuffle is not Shuffle.BLOCK:
+        return {"shuffle": shuffle}
+    shape = BlockShape(block_size=draw(st.integers(1, 9)), columns=draw(st.integers(1, 9)))
+    return {"shuffle": shuffle, "shape": shape}
+
+
+@st.composite
 def plans(
     draw: st.DrawFn,
     remainder: Remainder | None = None,
@@ -75,7 +87,7 @@ def plans(
     return plan_dataset(
         WholeSplit(num_in_split=num_examples),
         global_batch_size=draw(st.integers(1, largest)),
-        shuffle=draw(st.sampled_from(Shuffle)),
+        **draw(orders()),
         seed=draw(st.integers(0, 2**63 - 1)),
         num_epochs=draw(num_epochs if num_epochs is not None else st.integers(1, 3)),
         remainder=kind,
@@ -98,7 +110,7 @@ def plans_of_sizes(draw: st.DrawFn) -> BatchPlan:
     return plan_dataset(
         WholeSplit(num_in_split=draw(st.integers(sizes[0][1], 40))),
         global_batch_size=sizes,
-        shuffle=draw(st.sampled_from(Shuffle)),
+        **draw(orders()),
         seed=draw(st.integers(0, 2**63 - 1)),
         num_epochs=draw(st.none() | st.integers(1, 4)),
         remainder=Remainder.CARRY,
@@ -113,7 +125,7 @@ def mixture_plans(draw: st.DrawFn, sizes: st.SearchStrategy[BatchSize] | None = 
     sources = {
         name: MixedSource(
             selection=WholeSplit(num_in_split=draw(st.integers(1, 60))),
-            shuffle=draw(st.sampled_from(Shuffle)),
+            **draw(orders()),
             max_epochs=draw(st.none() | st.integers(1, 3)),
         )
         for name in names

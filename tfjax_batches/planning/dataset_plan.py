@@ -2,6 +2,7 @@
 """The plan of a run of one dataset: a mixture of one source."""
 
 from tfjax_batches.errors import ConfigError
+from tfjax_batches.planning.block_order import BlockShape
 from tfjax_batches.planning.epoch_order import make_order
 from tfjax_batches.planning.epochs import Epochs
 from tfjax_batches.planning.mixture import Mixture
@@ -17,6 +18,7 @@ def plan_dataset(
     *,
     global_batch_size: BatchSize,
     shuffle: Shuffle,
+    shape: BlockShape | None = None,
     seed: int,
     num_epochs: int | None,
     remainder: Remainder,
@@ -27,6 +29,7 @@ def plan_dataset(
         selection: The examples of an epoch.
         global_batch_size: Rows of a step; under CARRY it may change at some steps.
         shuffle: Order within an epoch; a `Shuffle` or its name.
+        shape: How BLOCK cuts an epoch; None for other orders.
         seed: Seed of that order.
         num_epochs: Passes over the examples; None: endless.
         remainder: What happens where an epoch does not end with a batch; a `Remainder` or its name.
@@ -51,7 +54,7 @@ def plan_dataset(
             f"global_batch_size={first_size}. "
             "Lower global_batch_size or use remainder='pad'."
         )
-    order = make_order(shuffle, num_examples, seed)
+    order = make_order(shuffle, num_examples, seed, shape)
     return BatchPlan(
         schedule=schedule,
         mixture=Mixture(),

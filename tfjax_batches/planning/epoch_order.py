@@ -7,11 +7,12 @@ Holds at all times: in every epoch, `numbers_at` maps `range(size)` one to one o
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from tfjax_batches.planning.block_order import WHOLE_SHARE, BlockOrder, BlockShape, Shares
 from tfjax_batches.planning.order import Int64Array, permute, permute_each, unpermute
 from tfjax_batches.planning.policies import Shuffle
 
@@ -20,8 +21,8 @@ class EpochOrder(Protocol):
     """An order of the numbers of an epoch, in each epoch one of its own."""
 
     @property
-    def shuffle(self) -> Shuffle:
-        """Its policy."""
+    def fingerprint(self) -> dict[str, Any]:
+        """What identifies it beside size and seed, as JSON values."""
 
     def numbers_at(self, places: Int64Array, epochs: Int64Array) -> Int64Array:
         """Return the number at each place of an epoch, all int64[n]."""
@@ -35,9 +36,9 @@ class SplitOrder:
     """The order of the split, in every epoch."""
 
     @property
-    def shuffle(self) -> Shuffle:
-        """NONE."""
-        return Shuffle.NONE
+    def fingerprint(self) -> dict[str, Any]:
+        """Its policy."""
+        return {"shuffle": Shuffle.NONE.value}
 
     def numbers_at(self, places: Int64Array, epochs: Int64Array) -> Int64Array:
         """Return the places."""
@@ -61,9 +62,9 @@ class GlobalOrder:
     seed: int
 
     @property
-    def shuffle(self) -> Shuffle:
-        """GLOBAL."""
-        return Shuffle.GLOBAL
+    def fingerprint(self) -> dict[str, Any]:
+        """Its policy."""
+        return {"shuffle": Shuffle.GLOBAL.value}
 
     def numbers_at(self, places: Int64Array, epochs: Int64Array) -> Int64Array:
         """Return the number at each place of an epoch, all int64[n]."""
@@ -96,9 +97,25 @@ def numbers_at_each(
         numbers[here] = permute_each(
             places[here], of[here], sizes.astype(np.int64), seeds, epochs[here]
         )
+    for number, order in enumerate(orders):
+        if isinstance(order, BlockOrder) and (here := of == number).any():
+            numbers[here] = order.numbers_at(places[here], epochs[here])
     return numbers
 
 
-def make_order(shuffle: Shuffle, size: int, seed: int) -> EpochOrder:
-    """Return the order of a policy."""
+def make_order(
+    shuffle: Shuffle, size: int, seed: int, shape: BlockShape | None, shares: Shares = WHOLE_SHARE
+) -> EpochOrder:
+    """Return the order of a policy.
+
+    Args:
+        shuffle: The policy.
+        size: Numbers of an epoch.
+        seed: Seed of the order.
+        shape: How BLOCK cuts an epoch; None for other policies.
+        shares: As `BlockOrder` takes them.
+    """
+    if shuffle is Shuffle.BLOCK:
+        assert shape is not None
+        return BlockOrder(size=size, seed=seed, shape=shape, shares=shares)
     return SplitOrder() if shuffle is Shuffle.NONE else GlobalOrder(size=size, seed=seed)

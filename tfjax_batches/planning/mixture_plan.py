@@ -8,10 +8,12 @@ get its rows.
 import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 import numpy as np
 
 from tfjax_batches.errors import ConfigError
+from tfjax_batches.planning.block_order import WHOLE_SHARE, BlockShape, Shares
 from tfjax_batches.planning.epoch_order import make_order
 from tfjax_batches.planning.epochs import Epochs
 from tfjax_batches.planning.mixture import Mixture, Weights
@@ -31,11 +33,19 @@ class MixedSource:
         selection: The examples of an epoch.
         shuffle: Order within an epoch.
         max_epochs: Passes over the examples, at most; None: endless.
+        shape: How BLOCK cuts an epoch; None for other orders.
     """
 
     selection: Selection
     shuffle: Shuffle
     max_epochs: int | None
+    shape: BlockShape | None = None
+
+    @property
+    def epochs(self) -> Epochs:
+        """How its places fall into epochs."""
+        count = self.selection.num_examples
+        return Epochs(num_examples=count, length=count, count=self.max_epochs)
 
 
 def plan_mixture(
@@ -60,12 +70,11 @@ def plan_mixture(
         ConfigError: There would be no step at all.
     """
     schedule = Schedule.of(global_batch_size)
-    plans = tuple(_plan_source(source, derive_seed(seed, n)) for n, source in sources.items())
     wanted = [
         (schedule.position_of(step), tuple(float(weights.get(name, 0)) for name in sources))
         for step, weights in stages
     ]
-    places = [plan.epochs.num_places for plan in plans]
+    places = [source.epochs.num_places for source in sources.values()]
     planned, num_rows = _plan_stages(wanted, places, Exhausted(exhausted))
     if num_rows is not None and num_rows < schedule.rows_at(0):
         raise ConfigError(
@@ -73,10 +82,14 @@ def plan_mixture(
             f"rows, which do not fill global_batch_size={schedule.rows_at(0)}. Lower it, or raise "
             "max_epochs."
         )
+    mixture = Mixture(stages=tuple((start, Weights(weights=w)) for start, w in planned))
     return BatchPlan(
         schedule=schedule,
-        mixture=Mixture(stages=tuple((start, Weights(weights=w)) for start, w in planned)),
-        sources=plans,
+        mixture=mixture,
+        sources=tuple(
+            _plan_source(source, derive_seed(seed, name), _find_shares(mixture, number))
+            for number, (name, source) in enumerate(sources.items())
+        ),
         num_rows=num_rows,
         remainder=Remainder.CARRY,
     )
@@ -93,11 +106,21 @@ def derive_seed(seed: int, name: str) -> int:
     return int(mix(mix_seed(seed) ^ np.uint64(digest))[0])
 
 
-def _plan_source(source: MixedSource, seed: int) -> SourcePlan:
+def _find_shares(mixture: Mixture, source: int) -> Shares:
+    """Return at which of its places a source gets another share of the rows."""
+    shares: list[tuple[int, Fraction]] = []
+    for start, stage in mixture.stages:
+        share = Fraction(stage.weights[source]) / sum(map(Fraction, stage.weights))
+        if share and (not shares or shares[-1][1] != share):
+            shares.append((int(mixture.counts_at(start)[source]), share))
+    return tuple(shares) or WHOLE_SHARE
+
+
+def _plan_source(source: MixedSource, seed: int, shares: Shares) -> SourcePlan:
     num_examples = source.selection.num_examples
     return SourcePlan(
-        epochs=Epochs(num_examples=num_examples, length=num_examples, count=source.max_epochs),
-        order=make_order(source.shuffle, num_examples, seed),
+        epochs=source.epochs,
+        order=make_order(source.shuffle, num_examples, seed, source.shape, shares),
         selection=source.selection,
         seed=seed,
     )

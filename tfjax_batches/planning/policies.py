@@ -16,6 +16,8 @@ class Shuffle(enum.StrEnum):
     """The order of the split, the same in each epoch."""
     GLOBAL = "global"
     """A permutation of the whole split, a new one in each epoch, fixed by seed and epoch."""
+    BLOCK = "block"
+    """Blocks of neighbours in a new order in each epoch, each row of a batch from another block."""
 
 
 class Remainder(enum.StrEnum):
