@@ -31,7 +31,10 @@ def test_checked_strings_become_enums_and_the_original_stays() -> None:
     [
         (
             {"shuffle": "globl"},
-            "shuffle must be one of ['none', 'global']; got 'globl'. Did you mean 'global'?",
+            [
+                "shuffle must be one of ['none', 'global', 'block']; got 'globl'.",
+                "Did you mean 'global'?",
+            ],
         ),
         (
             {"remainder": None},
@@ -97,6 +100,11 @@ def test_checked_strings_become_enums_and_the_original_stays() -> None:
         ({"pad_to": {3: 3}}, "pad_to must map feature names to lengths; got {3: 3}."),
         ({"pad_to": {"x": 0}}, "pad_to['x'] must be an integer of at least 1"),
         ({"pad_to": {"x": True}}, "pad_to['x'] must be an integer of at least 1"),
+        (
+            {"block_size": 8},
+            "block_size must be None unless shuffle='block'; got 8. Leave it out, or set shuffle",
+        ),
+        ({"block_size": 0, "shuffle": "block"}, "block_size must be an integer of at least 1"),
         ({"pad_to": {"x": "3"}}, "and below 2**31; got '3'."),
         ({"keep_on_host": "text"}, "keep_on_host must be a tuple of feature names; got 'text'."),
         ({"keep_on_host": None}, "keep_on_host must be a tuple of feature names; got None."),

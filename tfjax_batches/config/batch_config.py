@@ -39,7 +39,14 @@ class BatchConfig:
             then each machine that does not see the result on its disk.
         global_batch_size: Rows of one step over all processes, padding included; or, under
             `remainder="carry"`, sizes by step: `[(0, 256), (10_000, 512)]`.
-        shuffle: Order of the examples; a `Shuffle` or its name, such as `"none"`.
+        shuffle: Order of the examples; a `Shuffle` or its name: `"global"`, `"block"` or `"none"`.
+            Under `"block"` each row of a batch comes from another block of neighbouring examples,
+            and a process reads each of its blocks once: for storage where a request takes long.
+        block_size: Examples of a block of `shuffle="block"`. None: chosen from the metadata, about
+            1 MiB a block, at most 1 GiB of blocks being read over all processes, at least 4 blocks
+            for each row in an epoch.
+        block_columns: Blocks being read at a time. None: `global_batch_size`, one for each row; of
+            sizes by step, the largest.
         seed: Seed of the order and of random transforms, `0 <= seed < 2**63`. Equal on all
             processes.
         num_epochs: Passes over the examples. None: endless.
@@ -83,6 +90,8 @@ class BatchConfig:
     global_batch_size: BatchSizes = 0
     # `str`, so that both "none" and Shuffle.NONE are right to a type checker and to a flag.
     shuffle: str = Shuffle.GLOBAL
+    block_size: int | None = None
+    block_columns: int | None = None
     seed: int = 0
     num_epochs: int | None = None
     remainder: str = Remainder.CARRY

@@ -31,6 +31,13 @@ def check_fields(values: Mapping[str, Any], prefix: str = "") -> tuple[dict[str,
             checked[name] = _CHECKS[name](prefix + name, value)
         except ConfigError as error:
             errors.append(str(error).replace("\n", "\n  "))
+    if checked.get("shuffle", Shuffle.BLOCK) is not Shuffle.BLOCK:
+        errors += [
+            f"{prefix}{name} must be None unless {prefix}shuffle='block'; got {checked[name]}. "
+            "Leave it out, or set shuffle='block'."
+            for name in ("block_size", "block_columns")
+            if checked.get(name) is not None
+        ]
     return checked, errors
 
 
@@ -186,6 +193,8 @@ _CHECKS: dict[str, Check] = {
     "prepare": _check_flag,
     "global_batch_size": _check_batch_size,
     "shuffle": _member(Shuffle),
+    "block_size": _integer(1, 2**31, optional=True),
+    "block_columns": _integer(1, 2**31, optional=True),
     "seed": _integer(0, 2**63),
     "num_epochs": _integer(1, 2**31, optional=True),
     "max_epochs": _integer(1, 2**31, optional=True),

@@ -33,6 +33,8 @@ class Source:
         data_dir: Folder of prepared datasets. None: TFDS's own default.
         prepare: Download and prepare the dataset when it is not there.
         shuffle: Order of the examples, in each epoch of this source.
+        block_size: As in `BatchConfig`.
+        block_columns: As in `BatchConfig`.
         max_epochs: Passes over the examples, at most. None: endless.
         features: Features to parse, by name. None: all.
         pad_to: Feature name to the length of its variable first dimension.
@@ -45,6 +47,8 @@ class Source:
     data_dir: str | None = None
     prepare: bool = False
     shuffle: str = Shuffle.GLOBAL
+    block_size: int | None = None
+    block_columns: int | None = None
     max_epochs: int | None = None
     features: Names | None = None
     pad_to: Lengths = dataclasses.field(default_factory=dict)

@@ -46,7 +46,7 @@ def make_fingerprint(
     own = [
         {
             "num_examples": source.epochs.num_examples,
-            "shuffle": source.order.shuffle.value,
+            **source.order.fingerprint,
             "filter": source.selection.fingerprint,
         }
         for source in plan.sources

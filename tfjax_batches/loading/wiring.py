@@ -28,6 +28,7 @@ from tfjax_batches.pipeline.same_features import check_same_features
 from tfjax_batches.pipeline.source_function import SourceFunction
 from tfjax_batches.placing.assemble import device_dtype
 from tfjax_batches.placing.sharding import feature_sharding, shardings_by_path
+from tfjax_batches.planning.block_order import MOST_LIVE_BYTES, BlockShape, choose_block_size
 from tfjax_batches.planning.dataset_plan import plan_dataset
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.mixture_plan import MixedSource, plan_mixture
@@ -160,6 +161,7 @@ def _make_plan(run: OpenRun, selections: Sequence[Selection]) -> BatchPlan:
             selections[0],
             global_batch_size=config.global_batch_size,
             shuffle=Shuffle(config.shuffle),
+            shape=_block_shape(run, run.sources[0], selections[0]),
             seed=config.seed,
             num_epochs=config.num_epochs,
             remainder=Remainder(config.remainder),
@@ -169,6 +171,7 @@ def _make_plan(run: OpenRun, selections: Sequence[Selection]) -> BatchPlan:
             selection=selection,
             shuffle=Shuffle(each.source.shuffle),
             max_epochs=each.source.max_epochs,
+            shape=_block_shape(run, each, selection),
         )
         for each, selection in zip(run.sources, selections, strict=True)
     }
@@ -180,6 +183,20 @@ def _make_plan(run: OpenRun, selections: Sequence[Selection]) -> BatchPlan:
         seed=config.seed,
         exhausted=Exhausted(config.exhausted),
     )
+
+
+def _block_shape(run: OpenRun, source: OpenSource, selection: Selection) -> BlockShape | None:
+    """Return how an epoch of a source is cut into blocks; None: it is not."""
+    given, split = source.source, source.split
+    if given.shuffle is not Shuffle.BLOCK:
+        return None
+    columns = given.block_columns or max(run.destination.layouts)
+    live_bytes = MOST_LIVE_BYTES / len(run.sources)
+    example_bytes = split.num_bytes / split.num_examples
+    size = given.block_size or choose_block_size(
+        selection.num_examples, example_bytes, columns, live_bytes
+    )
+    return BlockShape(block_size=size, columns=columns, block_bytes=size * example_bytes)
 
 
 def _make_group(

@@ -40,6 +40,7 @@ class Split:
         ranges: Where the records are, in the order of the split.
         features: TFDS's description of a record.
         file_format: TFDS's name of the format of the files.
+        num_bytes: Bytes of its examples by the metadata, about; 0: not known.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Split:
     ranges: tuple[FileRange, ...]
     features: tfds.features.FeaturesDict
     file_format: str = "tfrecord"
+    num_bytes: float = 0.0
 
     @property
     def num_examples(self) -> int:
@@ -104,6 +106,12 @@ def open_split(builder: tfds.core.DatasetBuilder, split: tfds.typing.SplitArg) -
         ranges=ranges,
         features=builder.info.features,
         file_format=builder.info.file_format.value,
+        num_bytes=sum(
+            (each.stop - each.start)
+            * splits[each.split].num_bytes
+            / splits[each.split].num_examples
+            for each in resolved
+        ),
     )
 
 

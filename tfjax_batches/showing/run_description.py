@@ -13,6 +13,7 @@ from tfjax_batches.placing.array_shards import bytes_of, shard_bytes
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.showing.batch import array_text, sharding_text
+from tfjax_batches.showing.block_description import describe_blocks
 from tfjax_batches.showing.mixture_description import describe_mixture
 from tfjax_batches.text.description import Description, Table, facts
 from tfjax_batches.text.formatting import bytes_text, count_text
@@ -58,6 +59,7 @@ def describe_run(
         title,
         (
             *tables,
+            describe_blocks(sources, plan, layout, pipeline.process_index),
             Table(rows=(("batch", rows.title), *rows.tables[0].rows)),
             *rows.tables[1:],
             _sizes_table(layouts, plan, pipeline.process_index),

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of `shuffle="block"`: their batches, description and restores."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfjax_batches as tjb
+from tests.made_datasets import number_example
+
+
+def build(folder: str, **fields: Any) -> tjb.BatchLoader:
+    given = {"global_batch_size": 4, "shuffle": "block", "block_size": 3, "with_ids": True}
+    return tjb.build(folder, **{"num_epochs": 2, **given, **fields})
+
+
+@pytest.mark.parametrize("remainder", ["carry", "drop", "pad"])
+def test_batches_are_those_of_the_plan(numbers_folder: str, remainder: str) -> None:
+    loader = build(numbers_folder, remainder=remainder)
+    with iter(loader) as batches:
+        for step, batch in enumerate(batches):
+            plan = loader.plan_step(step)
+            np.testing.assert_array_equal(batch["_id"], plan.examples)
+            for vector, index in zip(np.asarray(batch["vector"]), plan.examples, strict=True):
+                expected = number_example(int(index))["vector"] if index >= 0 else 0
+                np.testing.assert_array_equal(vector, expected)
+
+
+def test_rows_of_a_step_are_of_other_blocks(numbers_folder: str) -> None:
+    blocks = build(numbers_folder).plan_step(1).examples // 3
+    assert len(set(blocks.tolist())) == 4
+
+
+def test_shape_is_chosen_told_and_part_of_the_state(numbers_folder: str) -> None:
+    loader = build(numbers_folder, block_size=None)
+    assert re.search(r"numbers\S* +23 of 1 example", str(loader.describe()))
+    assert "8 of 3 examples" in str(build(numbers_folder).describe())
+    assert "of 3 examples" not in str(
+        build(numbers_folder, shuffle="none", block_size=None).describe()
+    )
+
+
+def test_another_batch_size_continues_with_the_same_columns(numbers_folder: str) -> None:
+    loader = build(numbers_folder, num_epochs=None)
+    with iter(loader) as batches:
+        for _ in range(3):
+            next(batches)
+        state = batches.get_state()
+        expected = np.concatenate([next(batches)["_id"] for _ in range(2)])
+    with pytest.raises(tjb.StateError, match=r"block_columns.*4.*8"):
+        build(numbers_folder, num_epochs=None, global_batch_size=8).restore(state)
+    larger = build(numbers_folder, num_epochs=None, global_batch_size=8, block_columns=4)
+    with larger.restore(state) as batches:
+        np.testing.assert_array_equal(next(batches)["_id"], expected)
+
+
+def test_sources_of_a_mixture_have_blocks_of_their_own(numbers_folder: str) -> None:
+    sources = {
+        "a": tjb.Source(dataset=numbers_folder, shuffle="block", block_size=5),
+        "b": tjb.Source(dataset=numbers_folder, split="test", shuffle="block"),
+        "c": tjb.Source(dataset=numbers_folder),
+    }
+    mixture = tjb.MixtureConfig(
+        sources=sources, weights={"a": 2, "b": 1, "c": 1}, global_batch_size=8, with_ids=True
+    )
+    loader = tjb.build(mixture)
+    text = str(loader.describe())
+    assert "5 of 5 examples" in text
+    assert len(re.findall("ranges of an epoch", text)) == 1
+    with iter(loader) as batches:
+        np.testing.assert_array_equal(next(batches)["_id"], loader.plan_step(0).examples)

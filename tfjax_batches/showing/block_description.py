@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The description of `shuffle="block"`: blocks, memory that they take, requests that they save."""
+
+from collections.abc import Iterable
+
+from tfjax_batches.planning.block_order import BlockOrder
+from tfjax_batches.planning.layout import BatchLayout
+from tfjax_batches.planning.plan import BatchPlan
+from tfjax_batches.text.description import Table
+from tfjax_batches.text.formatting import bytes_text
+
+
+def describe_blocks(
+    names: Iterable[str], plan: BatchPlan, layout: BatchLayout, process: int
+) -> Table:
+    """Return a row for each source whose order is that of blocks; empty where none is.
+
+    Args:
+        names: Of the sources.
+        plan: The order.
+        layout: Which rows each process holds.
+        process: The process whose blocks are told.
+    """
+    rows = []
+    for name, source in zip(names, plan.sources, strict=True):
+        if isinstance(order := source.order, BlockOrder):
+            shape = order.shape
+            share = layout.process_batch_size(process) / layout.global_batch_size
+            live = -(-min(shape.columns, order.num_blocks) * share // 1)
+            rows.append(
+                (
+                    name,
+                    f"{order.num_blocks:,} of {shape.block_size:,} examples",
+                    bytes_text(round(shape.block_bytes)) if shape.block_bytes else "not known",
+                    f"{live:,.0f}, {bytes_text(round(live * shape.block_bytes))}",
+                    f"{order.num_blocks + shape.columns:,}, not {order.size:,}",
+                )
+            )
+    header = ("shuffled", "blocks", "a block", f"live on process {process}", "ranges of an epoch")
+    return Table(tuple(rows), header)
