@@ -46,7 +46,8 @@ class Columns:
         pattern = self._pattern
         rounds, within = np.divmod(places, len(pattern.columns))
         columns = pattern.columns[within]
-        return self.starts[columns] + rounds * pattern.draws[columns] + pattern.ranks[within]
+        drawn: Int64Array = rounds * pattern.draws[columns]
+        return self.starts[columns] + drawn + pattern.ranks[within]
 
     def places_of(self, items: Int64Array) -> Int64Array:
         """Return the place that draws each item, both int64[n]."""
