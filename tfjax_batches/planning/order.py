@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfjax_batches.planning.splitmix import FACTOR_1, FACTOR_2, GOLDEN, Uint64Array, mix, mix_seed
+from tfjax_batches.planning.splitmix import FACTOR_1, FACTOR_2, GOLDEN, MASK64, Uint64Array, mix
 
 ORDER_VERSION = 1
 """Increased whenever `permute` would return other values for the same arguments."""
@@ -49,7 +49,7 @@ def permute(places: Int64Array, size: int, seed: int, epochs: Int64Array) -> Int
         >>> permute(np.arange(5), size=5, seed=0, epochs=np.zeros(5, np.int64)).tolist()
         [0, 1, 3, 4, 2]
     """
-    return _walk(_encipher, places, _one_domain(size, seed, epochs))
+    return _walk(_encipher, places, _domains_of_one(size, seed, epochs))
 
 
 def permute_each(
@@ -70,18 +70,7 @@ def permute_each(
         seeds: uint64[orders].
         epochs: int64[n], the epoch of each place.
     """
-    changes = (orders[1:] != orders[:-1]) | (epochs[1:] != epochs[:-1])
-    starts = np.concatenate([[0], np.flatnonzero(changes) + 1])  # of runs of one order and epoch
-    run_of = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(orders)))
-    run_orders = orders[starts]
-    grids = np.array([_grid(size) for size in sizes.tolist()], np.uint64)  # [orders, 2]
-    domain = _Domain(
-        sizes=sizes.astype(np.uint64)[orders],
-        widths=grids[orders, 0],
-        heights=grids[orders, 1],
-        keys=_round_keys(mix(seeds[run_orders] + np.uint64(GOLDEN)), epochs[starts])[:, run_of],
-    )
-    return _walk(_encipher, places, domain)
+    return _walk(_encipher, places, _domains(orders, sizes, seeds, epochs))
 
 
 def unpermute(examples: Int64Array, size: int, seed: int, epochs: Int64Array) -> Int64Array:
@@ -100,43 +89,58 @@ def unpermute(examples: Int64Array, size: int, seed: int, epochs: Int64Array) ->
         >>> unpermute(np.array([0, 1, 3, 4, 2]), size=5, seed=0, epochs=np.zeros(5, np.int64))
         array([0, 1, 2, 3, 4])
     """
-    return _walk(_decipher, examples, _one_domain(size, seed, epochs))
+    return _walk(_decipher, examples, _domains_of_one(size, seed, epochs))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Domain:
-    """What numbers are permuted in: one for all numbers, or one for each of n.
+class _Domains:
+    """What each of n numbers is permuted in: an order and an epoch of it.
 
     Attributes:
-        sizes: uint64, of shape [] or [n].
-        widths: Of the grids, uint64, of shape [] or [n].
+        sizes: uint64[domains].
+        widths: Of the grids, uint64[domains].
         heights: The same.
-        keys: uint64[rounds, 1] or [rounds, n].
+        keys: uint64[rounds, domains].
+        of: int64[n], the domain of each number. None: there is one domain for all.
     """
 
-    sizes: Any
-    widths: Any
-    heights: Any
+    sizes: Uint64Array
+    widths: Uint64Array
+    heights: Uint64Array
     keys: Uint64Array
+    of: Int64Array | None
 
-    def take(self, indices: Int64Array) -> "_Domain":
+    def each(self, column: Uint64Array) -> Uint64Array:
+        """Return the value of a column for each number, uint64[n] or uint64[1]."""
+        return column if self.of is None else column[self.of]
+
+    def take(self, indices: Int64Array) -> "_Domains":
         """Return the domains of some of the numbers."""
-        sizes, widths, heights = (
-            each[indices] if np.ndim(each) else each
-            for each in (self.sizes, self.widths, self.heights)
-        )
-        keys = self.keys[:, indices] if self.keys.shape[1] > 1 else self.keys
-        return _Domain(sizes, widths, heights, keys)
+        return self if self.of is None else dataclasses.replace(self, of=self.of[indices])
 
 
-def _one_domain(size: int, seed: int, epochs: Int64Array) -> _Domain:
-    """Return the domain of numbers of one order."""
-    width, height = _grid(size)
-    epoch_values, epoch_of = np.unique(epochs, return_inverse=True)
-    keys = _round_keys(mix_seed(seed), epoch_values)  # [rounds, epochs]
-    if epoch_values.size > 1:
-        keys = keys[:, epoch_of]
-    return _Domain(np.uint64(size), np.uint64(width), np.uint64(height), keys)
+def _domains(
+    orders: npt.NDArray[np.integer], sizes: Int64Array, seeds: Uint64Array, epochs: Int64Array
+) -> _Domains:
+    """Return the domain of each number, one for each run of numbers of one order and epoch."""
+    begins = np.ones(len(orders), bool)
+    begins[1:] = (orders[1:] != orders[:-1]) | (epochs[1:] != epochs[:-1])
+    (starts,) = np.nonzero(begins)
+    grids = np.array([_grid(size) for size in sizes.tolist()], np.uint64)  # [orders, 2]
+    order_of = orders[starts]
+    return _Domains(
+        sizes=sizes.astype(np.uint64)[order_of],
+        widths=grids[order_of, 0],
+        heights=grids[order_of, 1],
+        keys=_round_keys(mix(seeds[order_of] + np.uint64(GOLDEN)), epochs[starts]),
+        of=None if len(starts) == 1 else np.cumsum(begins) - 1,
+    )
+
+
+def _domains_of_one(size: int, seed: int, epochs: Int64Array) -> _Domains:
+    """Return the domains of numbers of one order."""
+    seeds = np.array([seed & MASK64], np.uint64)
+    return _domains(np.zeros(len(epochs), np.int8), np.array([size]), seeds, epochs)
 
 
 def _grid(size: int) -> tuple[int, int]:
@@ -145,37 +149,38 @@ def _grid(size: int) -> tuple[int, int]:
 
 
 def _walk(
-    cipher: Callable[[Uint64Array, _Domain], Uint64Array], numbers: Int64Array, domain: _Domain
+    cipher: Callable[[Uint64Array, _Domains], Uint64Array], numbers: Int64Array, domains: _Domains
 ) -> Int64Array:
-    """Apply a cipher of the grid to numbers below `size` until they are below it again."""
-    values = numbers.astype(np.uint64)
-    pending = np.arange(values.size)  # indices of values still to be mapped into range
-    while pending.size:
-        values[pending] = cipher(values[pending], domain)
-        beyond = values[pending] >= domain.sizes
-        pending, domain = pending[beyond], domain.take(np.flatnonzero(beyond))
+    """Apply a cipher of the grid to numbers below their size until they are below it again."""
+    values = cipher(numbers.astype(np.uint64), domains)
+    (beyond,) = np.nonzero(values >= domains.each(domains.sizes))
+    if beyond.size:
+        values[beyond] = _walk(cipher, values[beyond].astype(np.int64), domains.take(beyond))
     return values.astype(np.int64)
 
 
-def _encipher(values: Uint64Array, domain: _Domain) -> Uint64Array:
+def _encipher(values: Uint64Array, domains: _Domains) -> Uint64Array:
     """Apply all rounds once."""
-    width, height, keys = domain.widths, domain.heights, domain.keys
+    width, height = domains.each(domains.widths), domains.each(domains.heights)
     left, right = np.divmod(values, height)  # left < width, right < height
     for number in range(0, _ROUNDS, 2):
-        left = _wrap(left + _hash_below(right, keys[number], width), width)
-        right = _wrap(right + _hash_below(left, keys[number + 1], height), height)
+        left = _wrap(left + _hash_below(right, domains.each(domains.keys[number]), width), width)
+        key = domains.each(domains.keys[number + 1])
+        right = _wrap(right + _hash_below(left, key, height), height)
     joined: Uint64Array = left * height + right
     return joined
 
 
-def _decipher(values: Uint64Array, domain: _Domain) -> Uint64Array:
+def _decipher(values: Uint64Array, domains: _Domains) -> Uint64Array:
     """Undo `_encipher`."""
-    width, height, keys = domain.widths, domain.heights, domain.keys
+    width, height = domains.each(domains.widths), domains.each(domains.heights)
     left, right = np.divmod(values, height)
     for number in reversed(range(0, _ROUNDS, 2)):
         # Unsigned: the width or height is added first.
-        right = _wrap(right + (height - _hash_below(left, keys[number + 1], height)), height)
-        left = _wrap(left + (width - _hash_below(right, keys[number], width)), width)
+        key = domains.each(domains.keys[number + 1])
+        right = _wrap(right + (height - _hash_below(left, key, height)), height)
+        key = domains.each(domains.keys[number])
+        left = _wrap(left + (width - _hash_below(right, key, width)), width)
     joined: Uint64Array = left * height + right
     return joined
 
