@@ -28,6 +28,7 @@ from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.splitmix import Uint64Array
 
 Int32Array = npt.NDArray[np.int32]
+IndexArray = npt.NDArray[np.intp]  # NumPy copies indices of other dtypes first
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(2**32 - 1)
@@ -51,17 +52,19 @@ class Weights:
 
     def locate(self, positions: Int64Array) -> tuple[Int32Array, Int64Array]:
         """Return the source of each position, int32[n], and its place there, int64[n]."""
-        shares, left, right, depth = self._descent
-        node = np.zeros(len(positions), np.int32)
+        shares, left, right, source = self._tree
+        # A leaf gives no row to its left and is its own right child: all rows go down alike.
+        right = np.where(source < 0, right, np.arange(len(source)))
+        node = np.zeros(len(positions), np.intp)
         counts = positions.astype(np.uint64)
-        for _ in range(depth):
+        for _ in range(self._depth):
             share = shares[node]
             before = _round_share(counts, share)
             # The half gains a row if one more share carries into the whole part.
-            goes_left = counts * share + _ONE_HALF >= np.uint64(0) - share
+            goes_left = counts * share + _ONE_HALF > ~share
             node = np.where(goes_left, left[node], right[node])
             counts = np.where(goes_left, before, counts - before)
-        return self._tree[3][node], counts.astype(np.int64)
+        return source[node], counts.astype(np.int64)
 
     def counts_at(self, position: int) -> Int64Array:
         """Return how many rows of each source come before a position, int64[sources]."""
@@ -87,22 +90,16 @@ class Weights:
         return counts.astype(np.int64)
 
     @functools.cached_property
-    def _descent(self) -> tuple[Uint64Array, Int32Array, Int32Array, int]:
-        """Share, left and right child of each node, and the depth of the tree.
-
-        A leaf is its own left child and gets all rows, so that all rows go down alike.
-        """
-        shares, left, right, source = self._tree
-        is_leaf, nodes = source >= 0, np.arange(len(source), dtype=np.int32)
-        all_rows = np.uint64(2**64 - 1)
+    def _depth(self) -> int:
+        """Nodes between the root and the deepest leaf, the root included."""
+        _, left, right, source = self._tree
         depths = np.zeros(len(source), np.int64)
-        for node in np.flatnonzero(~is_leaf):  # parents stand before their children
+        for node in np.flatnonzero(source < 0):  # parents stand before their children
             depths[[left[node], right[node]]] = depths[node] + 1
-        left, right = np.where(is_leaf, nodes, left), np.where(is_leaf, nodes, right)
-        return np.where(is_leaf, all_rows, shares), left, right, int(depths.max())
+        return int(depths.max())
 
     @functools.cached_property
-    def _tree(self) -> tuple[Uint64Array, Int32Array, Int32Array, Int32Array]:
+    def _tree(self) -> tuple[Uint64Array, IndexArray, IndexArray, Int32Array]:
         """Share of the left half, left and right child, and source (-1: none) of each node."""
         by_weight = [s for s, weight in enumerate(self.weights) if weight > 0]
         by_weight.sort(key=lambda s: (-self.weights[s], s))
@@ -127,7 +124,7 @@ class Weights:
             return number
 
         add(by_weight)
-        children = np.array([left, right], np.int32)
+        children = np.array([left, right], np.intp)
         return np.array(shares, np.uint64), *children, np.array(source, np.int32)
 
 
@@ -146,7 +143,7 @@ class Mixture:
         stages = np.searchsorted(self._starts, positions, side="right") - 1
         sources = np.empty(len(positions), np.int32)
         places = np.empty(len(positions), np.int64)
-        for stage in np.unique(stages).tolist():
+        for stage in np.flatnonzero(np.bincount(stages)).tolist():  # np.unique would sort
             here = stages == stage
             start, weights = self.stages[stage]
             sources[here], within = weights.locate(positions[here] - start)
@@ -192,9 +189,8 @@ def _round_share(counts: Uint64Array, shares: Uint64Array) -> Uint64Array:
     share_high, share_low = shares >> _HALF, shares & _LOW
     # Products of 32-bit halves, as by hand; no sum here exceeds 64 bits.
     first = count_high * share_low + (count_low * share_low >> _HALF)
-    second = count_low * share_high + (first & _LOW)
-    whole = count_high * share_high + (first >> _HALF) + (second >> _HALF)
-    rounded: Uint64Array = whole + (second >> np.uint64(31) & np.uint64(1))
+    second = count_low * share_high + (first & _LOW) + (_ONE_HALF >> _HALF)
+    rounded: Uint64Array = count_high * share_high + (first >> _HALF) + (second >> _HALF)
     return rounded
 
 
