@@ -11,6 +11,7 @@ import ml_collections
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_datasets as tfds
 
 import tfjax_batches as tjb
 from tests.made_datasets import Numbers, number_example
@@ -88,6 +89,41 @@ def test_build_each_source_has_its_own_ops_and_transforms_come_last(folder: str)
         assert (batch["twice"] == 2 * batch["number"]).all()
     noise = np.concatenate([batch["noise"] for batch in rows])
     assert len(np.unique(noise)) == len(noise)
+
+
+def test_equal_sources_share_a_function_and_return_what_they_return_alone(folder: str) -> None:
+    def noisy(example: dict[str, Any], seed: tf.Tensor) -> dict[str, Any]:
+        return {**example, "noise": tf.random.stateless_uniform([], seed)}
+
+    transforms = [tjb.MapExamples(noisy, random=True)]
+    config = mixture(folder)
+    shared = tjb.build(config, transforms=transforms)
+    alone = tjb.build(replaced(config, "big", features=FIELDS[::-1]), transforms=transforms)
+    assert len(shared.pipeline.group.functions) == 1
+    assert len(alone.pipeline.group.functions) == 2
+    for batch, expected in zip(host_rows(shared, 6), host_rows(alone, 6), strict=True):
+        for name, values in batch.items():
+            np.testing.assert_array_equal(values, expected[name])
+
+
+def test_sources_stored_in_two_ways_have_two_functions(tmp_path: Path) -> None:
+    sources = {}
+    for number, encoding in enumerate(("none", "zlib")):
+        kind = tfds.features.Tensor(shape=(2,), dtype=np.int64, encoding=encoding)
+        rows = [(row, {"pair": np.array([number, row])}) for row in range(8)]
+        builder = tfds.dataset_builders.store_as_tfds_dataset(
+            name=encoding,
+            version="1.0.0",
+            features=tfds.features.FeaturesDict({"pair": kind}),
+            split_datasets={"train": rows},
+            data_dir=tmp_path,
+        )
+        sources[encoding] = tjb.Source(dataset=str(builder.data_path))
+    loader = tjb.build(
+        sources=sources, weights=dict.fromkeys(sources, 1), global_batch_size=8, with_sources=True
+    )
+    for batch in host_rows(loader, 2):
+        assert batch["pair"][:, 0].tolist() == batch["_source"].tolist()
 
 
 @pytest.mark.parametrize("group_size", [None, 5, 3, 1])

@@ -68,30 +68,33 @@ def test_trace_is_kept_zeroes_padding_and_returns_what_the_specs_say(rows: int |
     assert {*group.device_specs, *group.host_specs} == set(batch)
 
 
+@pytest.mark.parametrize("functions", [[0, 1, 2], [0, 1, 0], [0, 0, 0]])
 @pytest.mark.parametrize("rows", [5, None])
 @pytest.mark.parametrize("sources", [[1, 0, 0, 1, 1], [2, 2, 0, 2, 2], [0, 0, 0, 0, 0]])
 def test_features_of_several_sources_come_in_the_order_of_the_rows(
-    sources: list[int], rows: int | None
+    sources: list[int], rows: int | None, functions: list[int]
 ) -> None:
     number = np.int64
     features = tfds.features.FeaturesDict(
         {"x": np.float32, "name": tfds.features.Text(), "many": tfds.features.Sequence(number)}
     )
     decoder = Decoder(features, None, "made")
-    source = SourceFunction(decoder=decoder, chain=build_chain((), decoder.specs))
+    chain = build_chain((), decoder.specs)
+    made = [SourceFunction(decoder=decoder, chain=chain) for _ in range(3)]
     group = GroupFunction(
-        sources=(source,) * 3,
+        sources=tuple(made[function] for function in functions),
         host_paths=frozenset({("name",), ("many",)}),
         has_mask=False,
         id_dtype=None,
         has_sources=True,
     )
     given: list[np.ndarray] = [np.arange(5), np.array(sources, np.int32)]
-    for place in range(3):
+    assert group.function_of.tolist() == functions
+    for place in range(max(functions) + 1):
         mine = [
             features.serialize_example({"x": row, "name": str(row), "many": [row] * row})
             for row in range(5)
-            if sources[row] == place
+            if functions[sources[row]] == place
         ]
         given += [np.array(mine, object), np.zeros((len(mine), 0, 2), np.int32)]
     function = group.trace(rows)

@@ -52,7 +52,7 @@ def test_planned_reader_gives_what_the_plan_says_in_any_order(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planned_reader, "_PLANNED_ROWS", planned_rows)
         patch.setattr(planned_reader, "_KEPT_PLANS", 2)
-        read = PlannedReader(plan, rows, [FakeReader()], sizes, [(0, 2)])
+        read = PlannedReader(plan, rows, [FakeReader()], sizes, np.zeros(1, int), [(0, 2)])
         assert plan.num_steps is not None
         firsts = range(0, plan.num_steps - sizes.steps + 1, sizes.steps)
         places = [(s, g) for s in firsts for g in range(sizes.groups_per_step)]
@@ -75,26 +75,28 @@ def test_planned_reader_gives_what_the_plan_says_in_any_order(
 
 @settings(max_examples=20)
 @given(plan=mixture_plans(), group_size=st.integers(1, 50), data=st.data())
-def test_planned_reader_gives_each_source_its_rows(
+def test_planned_reader_gives_each_function_the_rows_of_its_sources(
     plan: BatchPlan, group_size: int, data: st.DataObject
 ) -> None:
     rows = np.arange(plan.global_batch_size)
     sizes = dataclasses.replace(plan_group_sizes(len(rows), 1.0, group_size=group_size), steps=1)
     count = len(plan.sources)
-    places = [data.draw(st.sampled_from([(), (0, 2)])) for _ in range(count)]
-    read = PlannedReader(plan, rows, [FakeReader()] * count, sizes, places)
+    places = [data.draw(st.sampled_from([(), (0, 2)])) for _ in range(2)]
+    function_of = np.array(data.draw(st.lists(st.integers(0, 1), min_size=count, max_size=count)))
+    read = PlannedReader(plan, rows, [FakeReader()] * count, sizes, function_of, places)
     parts = [read(np.int64(0), np.int64(part)) for part in range(sizes.groups_per_step)]
-    examples, sources, *of_sources = (np.concatenate(part) for part in zip(*parts, strict=True))
+    examples, sources, *of_functions = (np.concatenate(part) for part in zip(*parts, strict=True))
     expected = plan.plan_rows(0, rows)
     np.testing.assert_array_equal(examples, expected.examples)
     np.testing.assert_array_equal(sources, expected.sources)
-    for source, (records, seeds) in enumerate(zip(of_sources[::2], of_sources[1::2], strict=True)):
-        here = sources == source
+    pairs = zip(of_functions[::2], of_functions[1::2], strict=True)
+    for function, (records, seeds) in enumerate(pairs):
+        (here,) = np.nonzero(function_of[sources] == function)
         assert records.tolist() == [b"%d\0" % example for example in examples[here]]
-        seed, epochs = plan.sources[source].seed, expected.epochs[here]
-        np.testing.assert_array_equal(
-            seeds, derive_seeds(seed, epochs, examples[here], places[source])
-        )
+        for row, seed in zip(here, seeds, strict=True):
+            own, epoch = plan.sources[sources[row]].seed, expected.epochs[[row]]
+            [expected_seed] = derive_seeds(own, epoch, examples[[row]], places[function])
+            np.testing.assert_array_equal(seed, expected_seed)
 
 
 def test_planned_reader_plans_many_steps_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +117,9 @@ def test_planned_reader_plans_many_steps_in_one_call(monkeypatch: pytest.MonkeyP
     )
     monkeypatch.setattr(BatchPlan, "plan_steps", counted)
     rows = np.arange(4)
-    read = PlannedReader(plan, rows, [FakeReader()], plan_group_sizes(4, 1.0), [()])
+    read = PlannedReader(
+        plan, rows, [FakeReader()], plan_group_sizes(4, 1.0), np.zeros(1, int), [()]
+    )
     for step in range(1500, 2100):
         read(np.int64(step), np.int64(0))
     assert calls == [range(1024, 2048), range(2048, 3072)]

@@ -2,6 +2,7 @@
 """One source of a run whose split is open: what becomes of its records, and what identifies it."""
 
 import dataclasses
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -68,6 +69,15 @@ class OpenSource:
             pad_to=self.source.pad_to,
         )
         return SourceFunction(decoder=decoder, chain=build_chain(self.transforms, decoder.specs))
+
+    @property
+    def function_key(self) -> str:
+        """Equal for the sources of a run whose records become features in the same way.
+
+        TFDS makes features again of their JSON, which it writes beside the records.
+        """
+        own = self.source.features, self.source.pad_to, self.source.preprocess
+        return f"{json.dumps(self.split.features.to_json())} {own!r}"
 
     def fingerprint(self, function: SourceFunction) -> dict[str, Any]:
         """Return what its rows depend on, as JSON values."""

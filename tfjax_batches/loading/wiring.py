@@ -121,10 +121,7 @@ def make_loader(run: OpenRun, selections: Sequence[Selection | None]) -> BatchLo
     """Return the loader of a run over the examples that filters selected, or over all: None."""
     config, destination = run.config, run.destination
     _check_row_multiple(run)
-    functions = []
-    for each in run.sources:
-        with naming_source(each.name if isinstance(config, MixtureConfig) else ""):
-            functions.append(each.make_function())
+    functions = _make_functions(run)
     plan = _make_plan(
         run,
         [
@@ -152,6 +149,16 @@ def make_loader(run: OpenRun, selections: Sequence[Selection | None]) -> BatchLo
         label_names=_label_names(run, functions),
         global_specs=_global_specs(pipeline.device_specs, plan.global_batch_size, destination),
     )
+
+
+def _make_functions(run: OpenRun) -> list[SourceFunction]:
+    """Return what becomes of the records of each source; one function where that is the same."""
+    made: dict[str, SourceFunction] = {}
+    for each in run.sources:
+        if each.function_key not in made:
+            with naming_source(each.name if isinstance(run.config, MixtureConfig) else ""):
+                made[each.function_key] = each.make_function()
+    return [made[each.function_key] for each in run.sources]
 
 
 def _make_plan(run: OpenRun, selections: Sequence[Selection]) -> BatchPlan:

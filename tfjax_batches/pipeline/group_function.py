@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The function that turns the records of a group into the features of a batch.
 
-Each source decodes and transforms its own records. Then their features are put in the order of the
-rows, padding is zeroed, and features are named as in a batch.
+The records of all sources with one function are decoded and transformed together. Then the features
+of all functions are put in the order of the rows, padding is zeroed, and features are named as in a
+batch.
 
 Traced once for each number of rows and kept: tracing takes longer than many batches.
 """
@@ -22,6 +23,7 @@ from tfjax_batches.features.paths import HOST, ID, MASK, RESERVED, SOURCE, Path,
 from tfjax_batches.features.ragged import empty_rows
 from tfjax_batches.features.rows import GroupFeatures
 from tfjax_batches.pipeline.source_function import SourceFunction
+from tfjax_batches.planning.seeds import Int32Array
 from tfjax_batches.planning.source_plan import PADDING
 
 
@@ -31,6 +33,7 @@ class GroupFunction:
 
     Attributes:
         sources: What becomes of the records of each source; all make features of the same specs.
+            Sources may share a function, which is then traced once.
         host_paths: Paths of the features that stay on the host.
         has_mask: Whether to add `_mask`, and to zero the rows of padding.
         id_dtype: Dtype of `_id`; None: there is none.
@@ -51,6 +54,16 @@ class GroupFunction:
                 f"Batches use the names {', '.join(RESERVED)} themselves; the dataset has "
                 f"{', '.join(taken)}. Leave these out with features=(…)."
             )
+
+    @property
+    def functions(self) -> tuple[SourceFunction, ...]:
+        """The functions of all sources, each once."""
+        return tuple(dict.fromkeys(self.sources))
+
+    @property
+    def function_of(self) -> Int32Array:
+        """The function of each source, int32[sources], as an index into `functions`."""
+        return np.array([self.functions.index(source) for source in self.sources], np.int32)
 
     @property
     def specs(self) -> Mapping[Path, FeatureSpec]:
@@ -84,28 +97,31 @@ class GroupFunction:
 
         Returns:
             A `tf.types.experimental.ConcreteFunction` of examples int64[n] and sources int32[n],
-            then, for each source, of records string[m] and seeds int32[m, places, 2] of its rows.
+            then, for each of `functions`, of records string[m] and seeds int32[m, places, 2] of the
+            rows of its sources.
             It returns tensors [n, ...] by path, ragged where sizes vary.
         """
         with self._lock:
             if rows not in self._traced:
                 signature = [tf.TensorSpec([rows], tf.int64), tf.TensorSpec([rows], tf.int32)]
-                of_source = rows if len(self.sources) == 1 else None
-                for source in self.sources:
-                    places = len(source.chain.seed_places)
-                    signature.append(tf.TensorSpec([of_source], tf.string))
-                    signature.append(tf.TensorSpec([of_source, places, 2], tf.int32))
+                of_function = rows if len(self.functions) == 1 else None
+                for function in self.functions:
+                    places = len(function.chain.seed_places)
+                    signature.append(tf.TensorSpec([of_function], tf.string))
+                    signature.append(tf.TensorSpec([of_function, places, 2], tf.int32))
                 # Functions of users are graphs by now: there is no Python to convert.
-                function = tf.function(self._apply, autograph=False)
-                self._traced[rows] = function.get_concrete_function(*signature)
+                apply = tf.function(self._apply, autograph=False)
+                self._traced[rows] = apply.get_concrete_function(*signature)
             return self._traced[rows]
 
     def _apply(
         self, examples: tf.Tensor, sources: tf.Tensor, *records_and_seeds: tf.Tensor
     ) -> GroupFeatures:
         pairs = zip(records_and_seeds[::2], records_and_seeds[1::2], strict=True)
-        made = [make(*pair) for make, pair in zip(self.sources, pairs, strict=True)]
-        features: Mapping[Path, Any] = _join_sources(made, sources)
+        made = [make(*pair) for make, pair in zip(self.functions, pairs, strict=True)]
+        features: Mapping[Path, Any] = made[0]
+        if len(made) > 1:
+            features = _join_parts(made, tf.gather(self.function_of, sources))
         if self.has_mask:
             mask = examples != PADDING
             features = {path: _zero_padding(value, mask) for path, value in features.items()}
@@ -127,11 +143,9 @@ def id_dtype(num_in_split: int) -> np.dtype:
     return np.dtype(np.int32 if num_in_split < 2**31 else np.int64)
 
 
-def _join_sources(parts: Sequence[GroupFeatures], sources: tf.Tensor) -> GroupFeatures:
-    """Return the features of all sources in the order of the rows, given the source of each."""
-    if len(parts) == 1:
-        return parts[0]
-    order = tf.math.invert_permutation(tf.argsort(sources, stable=True))
+def _join_parts(parts: Sequence[GroupFeatures], part_of: tf.Tensor) -> GroupFeatures:
+    """Return the features of all parts in the order of the rows, given the part of each row."""
+    order = tf.math.invert_permutation(tf.argsort(part_of, stable=True))
     return {
         path: tf.gather(tf.concat([part[path] for part in parts], axis=0), order)
         for path in parts[0]

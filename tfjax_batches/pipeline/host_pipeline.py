@@ -262,8 +262,8 @@ class HostPipeline:
         """Return a reader of groups of so many steps, all of one size."""
         sizes = dataclasses.replace(self._group_sizes[global_batch_size], steps=steps)
         rows = self.rows[global_batch_size]
-        seed_places = [source.chain.seed_places for source in self.group.sources]
-        return PlannedReader(self.plan, rows, self.readers, sizes, seed_places)
+        places = [function.chain.seed_places for function in self.group.functions]
+        return PlannedReader(self.plan, rows, self.readers, sizes, self.group.function_of, places)
 
     def _steps_of_one_size(
         self, start_step: int, stop_step: int | None, together: bool, stopped: tf.Variable | None
