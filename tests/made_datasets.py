@@ -210,5 +210,8 @@ class SlowReader:
     def open(self) -> None:
         self._reader.open()
 
+    def reads_ranges(self) -> bool:
+        return False
+
     def mean_record_bytes(self) -> float:
         return 2**18  # so large that each record is a group of its own

@@ -195,6 +195,10 @@ class _MemoryReader:
         """Return the record of each example, object[n]."""
         return np.fromiter((self._records[e] for e in examples.tolist()), object, len(examples))
 
+    def reads_ranges(self) -> bool:
+        """Return False."""
+        return False
+
     def mean_record_bytes(self) -> float:
         """Return the mean size of a record, in bytes."""
         return max(1.0, sum(map(len, self._records)) / len(self._records))

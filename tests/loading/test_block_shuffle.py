@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of `shuffle="block"`: their batches, description and restores."""
 
+import gc
+import os
 import re
+import threading
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -26,6 +30,43 @@ def test_batches_are_those_of_the_plan(numbers_folder: str, remainder: str) -> N
             for vector, index in zip(np.asarray(batch["vector"]), plan.examples, strict=True):
                 expected = number_example(int(index))["vector"] if index >= 0 else 0
                 np.testing.assert_array_equal(vector, expected)
+
+
+@pytest.mark.parametrize("remainder", ["carry", "pad"])
+def test_blocks_read_in_ranges_give_the_same_batches(
+    numbers_folder: str, remainder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[int] = []
+    read = os.pread
+
+    def noted(file: int, count: int, offset: int) -> bytes:
+        reads.append(count)
+        return read(file, count, offset)
+
+    monkeypatch.setattr(os, "pread", noted)
+    fields: dict[str, Any] = {"remainder": remainder}
+    if remainder == "carry":
+        fields["global_batch_size"] = [(0, 4), (3, 8)]
+    loader = build(numbers_folder, reading="range", **fields)
+    expected = build(numbers_folder, reading="map", **fields)
+    with iter(loader) as batches, iter(expected) as others:
+        for batch, other in zip(batches, others, strict=True):
+            jax.tree.map(np.testing.assert_array_equal, batch, other)
+    assert 0 < len(reads) <= 2 * (8 + 6) + 4 + 8  # blocks and ends of columns; padding; files
+
+
+def test_iterators_that_end_early_leave_no_thread(numbers_folder: str) -> None:
+    before = set(threading.enumerate())
+    loader = build(numbers_folder, reading="range", num_epochs=None, read_threads=3)
+    with iter(loader) as batches:
+        next(batches)
+    threads = [each for each in {*threading.enumerate()} - before if "-read" in each.name]
+    assert 0 < len(threads) <= 3
+    del loader, batches
+    gc.collect()
+    for thread in threads:
+        thread.join(5)
+        assert not thread.is_alive()
 
 
 def test_rows_of_a_step_are_of_other_blocks(numbers_folder: str) -> None:

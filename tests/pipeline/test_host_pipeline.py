@@ -17,6 +17,7 @@ def test_options_come_from_the_config_and_change_no_value(numbers_folder: str) -
         "num_parallel_calls": 2,
         "threadpool_size": 2,
         "ram_budget_bytes": 2**20,
+        "read_ahead_bytes": 2**20,
     }
     chosen = tjb.build(numbers_folder, global_batch_size=8, **fields)
     assert dataclasses.asdict(chosen.pipeline.options) == fields

@@ -33,6 +33,9 @@ class FakeReader:
         data[:] = [b"%d\0" % example for example in examples]  # binary: may end in zeros
         return data
 
+    def reads_ranges(self) -> bool:
+        return False
+
     def mean_record_bytes(self) -> float:
         return 1.0
 

@@ -134,8 +134,8 @@ def test_readers_of_a_loader_go_with_it(folder: str, monkeypatch: pytest.MonkeyP
     made: list[weakref.ref[Any]] = []
     planned_reader = HostPipeline._planned_reader
 
-    def noted(self: HostPipeline, *arguments: Any) -> Any:
-        reader = planned_reader(self, *arguments)
+    def noted(self: HostPipeline, *arguments: Any, **fields: Any) -> Any:
+        reader = planned_reader(self, *arguments, **fields)
         made.append(weakref.ref(reader))
         return reader
 

@@ -20,6 +20,7 @@ from tfjax_batches.reading.array_record import ArrayRecordReader
 from tfjax_batches.reading.dataset import open_builder
 from tfjax_batches.reading.formats import open_reader
 from tfjax_batches.reading.open_files import OpenFiles
+from tfjax_batches.reading.reader_options import ReaderOptions
 from tfjax_batches.reading.split import Split, open_split
 
 
@@ -45,7 +46,7 @@ def test_read_gives_the_records_of_tfrecord_files(numbers_folder: str, array_fol
 
 
 def test_read_asks_each_file_once(array_folder: str) -> None:
-    reader = ArrayRecordReader(open_in(array_folder))
+    reader = ArrayRecordReader(open_in(array_folder), ReaderOptions())
     calls: list[list[int]] = []
 
     class Counting:
@@ -142,7 +143,7 @@ def test_reader_that_is_dropped_closes_its_files_without_the_collector(array_fol
     gc.disable()
     try:
         before = open_files()
-        reader = ArrayRecordReader(open_in(array_folder))
+        reader = ArrayRecordReader(open_in(array_folder), ReaderOptions())
         reader.open()
         assert open_files() == before + 3
         del reader

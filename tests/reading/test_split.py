@@ -8,13 +8,14 @@ import tensorflow_datasets as tfds
 
 from tfjax_batches.errors import SplitError
 from tfjax_batches.reading.dataset import open_builder
+from tfjax_batches.reading.reader_options import ReaderOptions
 from tfjax_batches.reading.split import Split, open_split
 from tfjax_batches.reading.tfrecord.reader import TFRecordReader
 
 
 def numbers_of(found: Split) -> list[int]:
     """Read all examples of a split by index and return their numbers."""
-    records = TFRecordReader(found).read(np.arange(found.num_examples))
+    records = TFRecordReader(found, ReaderOptions()).read(np.arange(found.num_examples))
     examples = [tf.train.Example.FromString(record) for record in records]
     return [example.features.feature["number"].int64_list.value[0] for example in examples]
 

@@ -54,6 +54,9 @@ class Records:
         data[:] = [self._records[example] for example in examples]
         return data
 
+    def reads_ranges(self) -> bool:
+        return False
+
     def mean_record_bytes(self) -> float:
         return 1.0
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from tfjax_batches.config.field_checks import as_dict, check_fields
 from tfjax_batches.config.field_types import BatchSizes, DatasetName, Lengths, Names, SplitName
 from tfjax_batches.config.mixture_config import MixtureConfig, Source
+from tfjax_batches.config.reading import Reading
 from tfjax_batches.errors import ConfigError, nearest_hint
 from tfjax_batches.planning.policies import Remainder, Shuffle
 
@@ -76,6 +77,11 @@ class BatchConfig:
         threadpool_size: Threads of the pipeline's own pool. None: TensorFlow's shared pool.
         ram_budget_bytes: Memory that tf.data may plan with. None: tf.data chooses.
         verify_crc: Compare each record that is read with its checksum.
+        reading: "map" reads files through memory maps, "range" by requests, many at a time. "auto":
+            maps on disks of this machine, ranges on network mounts and remote file systems.
+        read_threads: Requests at a time, of this process. None: 32.
+        read_ahead_bytes: Bytes of the blocks of `shuffle="block"` that are read in ranges ahead of
+            the step that needs them. None: 128 MiB.
 
     Example:
         >>> config = BatchConfig(dataset="mnist", split="train[:90%]", global_batch_size=256)
@@ -108,6 +114,9 @@ class BatchConfig:
     threadpool_size: int | None = None
     ram_budget_bytes: int | None = None
     verify_crc: bool = True
+    reading: str = Reading.AUTO
+    read_threads: int | None = None
+    read_ahead_bytes: int | None = None
 
     def checked(self) -> "BatchConfig":
         """Return a copy whose fields are valid, with enums in place of their names.

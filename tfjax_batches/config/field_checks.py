@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfjax_batches.config.op_grammar import parse_ops
+from tfjax_batches.config.reading import Reading
 from tfjax_batches.errors import ConfigError, nearest_hint
 from tfjax_batches.features.paths import Name, is_feature_name
 from tfjax_batches.planning.policies import Exhausted, Remainder, Shuffle
@@ -216,4 +217,7 @@ _CHECKS: dict[str, Check] = {
     "threadpool_size": _integer(1, 2**12, optional=True),
     "ram_budget_bytes": _integer(1, 2**63, optional=True),
     "verify_crc": _check_flag,
+    "reading": _member(Reading),
+    "read_threads": _integer(1, 2**12, optional=True),
+    "read_ahead_bytes": _integer(1, 2**63, optional=True),
 }

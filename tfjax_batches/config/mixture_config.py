@@ -18,6 +18,7 @@ from tfjax_batches.config.field_types import (
     SplitName,
     StageWeights,
 )
+from tfjax_batches.config.reading import Reading
 from tfjax_batches.config.weight_checks import check_weights
 from tfjax_batches.errors import ConfigError, nearest_hint
 from tfjax_batches.planning.policies import Exhausted, Shuffle
@@ -94,6 +95,11 @@ class MixtureConfig:
         threadpool_size: Threads of the pipeline's own pool. None: TensorFlow's shared pool.
         ram_budget_bytes: Memory that tf.data may plan with. None: tf.data chooses.
         verify_crc: Compare each record that is read with its checksum.
+        reading: "map" reads files through memory maps, "range" by requests, many at a time. "auto":
+            maps on disks of this machine, ranges on network mounts and remote file systems.
+        read_threads: Requests at a time, of this process. None: 32.
+        read_ahead_bytes: Bytes of the blocks of `shuffle="block"` that are read in ranges ahead of
+            the step that needs them. None: 128 MiB.
 
     Example:
         >>> mixture = MixtureConfig(
@@ -122,6 +128,9 @@ class MixtureConfig:
     threadpool_size: int | None = None
     ram_budget_bytes: int | None = None
     verify_crc: bool = True
+    reading: str = Reading.AUTO
+    read_threads: int | None = None
+    read_ahead_bytes: int | None = None
 
     def checked(self) -> "MixtureConfig":
         """Return a copy whose fields are valid, with sources in order of their names.

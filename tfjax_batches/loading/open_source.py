@@ -28,6 +28,7 @@ from tfjax_batches.preprocess.transforms import Transform
 from tfjax_batches.reading.decode import Decoder
 from tfjax_batches.reading.formats import RecordReader, open_reader
 from tfjax_batches.reading.label_names import find_label_names
+from tfjax_batches.reading.reader_options import ReaderOptions
 from tfjax_batches.reading.split import Split, open_split
 
 
@@ -122,8 +123,7 @@ def open_source(
     source: Source,
     builder: tfds.core.DatasetBuilder,
     transforms: Sequence[Transform],
-    *,
-    verify_crc: bool,
+    options: ReaderOptions,
 ) -> OpenSource:
     """Return a source of a prepared dataset; reads its metadata only.
 
@@ -132,13 +132,13 @@ def open_source(
         source: What the user said of it.
         builder: The dataset.
         transforms: Those given to `build`.
-        verify_crc: Whether to compare records with their checksums.
+        options: How records are read.
     """
     split = open_split(builder, source.split)
     return OpenSource(
         name=name or split.name,
         source=dataclasses.replace(source, split=split.split),
         split=split,
-        reader=open_reader(split, verify_crc=verify_crc),
+        reader=open_reader(split, options),
         transforms=(*build_transforms(source.preprocess), *to_transforms(transforms)),
     )

@@ -26,6 +26,9 @@ _MAY_DIFFER = frozenset(
         "threadpool_size",
         "ram_budget_bytes",
         "verify_crc",
+        "reading",
+        "read_threads",
+        "read_ahead_bytes",
     }
 )
 

@@ -15,6 +15,7 @@ from jax.sharding import NamedSharding
 
 from tfjax_batches.config.batch_config import BatchConfig, Config
 from tfjax_batches.config.mixture_config import MixtureConfig, Source
+from tfjax_batches.config.reading import Reading
 from tfjax_batches.errors import ConfigError, LayoutError, UnsupportedError
 from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.paths import Name, Path, path_text
@@ -39,6 +40,8 @@ from tfjax_batches.planning.schedule import Schedule
 from tfjax_batches.planning.selection import Selection, WholeSplit
 from tfjax_batches.preprocess.chain import find_row_multiple, label_of
 from tfjax_batches.preprocess.transforms import Transform
+from tfjax_batches.reading.read_pool import ReadPool
+from tfjax_batches.reading.reader_options import ReaderOptions
 
 T = TypeVar("T")
 
@@ -90,11 +93,13 @@ class OpenRun:
 
     Attributes:
         sources: In order of their names.
+        pool: The threads that wait for storage.
     """
 
     config: Config
     destination: Destination
     sources: tuple[OpenSource, ...]
+    pool: ReadPool = dataclasses.field(default_factory=ReadPool)
 
 
 def open_run(
@@ -105,16 +110,19 @@ def open_run(
 ) -> OpenRun:
     """Return the run of prepared datasets; reads their metadata only."""
     opened = []
+    options = ReaderOptions(
+        verify_crc=config.verify_crc,
+        reading=Reading(config.reading),
+        pool=ReadPool(config.read_threads),
+    )
     for name, (source, builder) in sources.items():
         with naming_source(name):
-            opened.append(
-                open_source(name, source, builder, transforms, verify_crc=config.verify_crc)
-            )
+            opened.append(open_source(name, source, builder, transforms, options))
     if isinstance(config, MixtureConfig):
         config = dataclasses.replace(config, sources={each.name: each.source for each in opened})
     else:
         config = dataclasses.replace(config, split=opened[0].split.split)
-    return OpenRun(config=config, destination=destination, sources=tuple(opened))
+    return OpenRun(config=config, destination=destination, sources=tuple(opened), pool=options.pool)
 
 
 def make_loader(run: OpenRun, selections: Sequence[Selection | None]) -> BatchLoader:
@@ -138,6 +146,7 @@ def make_loader(run: OpenRun, selections: Sequence[Selection | None]) -> BatchLo
         readers=tuple(each.reader for each in run.sources),
         group=_make_group(run, functions, has_mask=plan.remainder.has_mask),
         process_index=destination.process_index,
+        pool=run.pool,
         options=ReadOptions.from_config(config),
     )
     return BatchLoader(

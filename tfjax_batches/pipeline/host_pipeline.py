@@ -18,6 +18,7 @@ from tfjax_batches.errors import BatchesError, ConfigError, RecordError, Transfo
 from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.paths import Path
 from tfjax_batches.features.rows import GroupFeatures
+from tfjax_batches.pipeline.block_reads import READ_AHEAD_BYTES, BlockReads
 from tfjax_batches.pipeline.diagnose import find_failure
 from tfjax_batches.pipeline.group_function import GroupFunction
 from tfjax_batches.pipeline.groups import GroupSizes, plan_group_sizes
@@ -26,11 +27,14 @@ from tfjax_batches.pipeline.planned_reader import PlannedReader, SourceRecords
 from tfjax_batches.pipeline.preview import preview_stages
 from tfjax_batches.pipeline.single_steps import SingleSteps
 from tfjax_batches.pipeline.weak_call import WeakCall, hold_while_alive
+from tfjax_batches.planning.block_order import BlockOrder
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.planning.source_plan import PADDING
 from tfjax_batches.reading.bad_record import FAILURES, find_bad_record
 from tfjax_batches.reading.formats import RecordReader
+from tfjax_batches.reading.read_pool import ReadPool
+from tfjax_batches.reading.retries import RetryingReader
 from tfjax_batches.text.numbers import is_integer
 
 # Rows of a run by which sources count in the mean size of a record.
@@ -47,6 +51,7 @@ class ReadOptions:
     num_parallel_calls: int | None = None
     threadpool_size: int | None = None
     ram_budget_bytes: int | None = None
+    read_ahead_bytes: int | None = None
 
     @classmethod
     def from_config(cls, config: Config) -> "ReadOptions":
@@ -64,6 +69,7 @@ class HostPipeline:
         readers: Access to the records of each source.
         group: What becomes of the records of a group.
         process_index: This process, named in errors.
+        pool: The threads that wait for storage.
         options: What changes speed and memory.
     """
 
@@ -72,6 +78,7 @@ class HostPipeline:
     readers: tuple[RecordReader, ...]
     group: GroupFunction
     process_index: int
+    pool: ReadPool = dataclasses.field(default_factory=ReadPool)
     options: ReadOptions = dataclasses.field(default_factory=ReadOptions)
 
     @property
@@ -115,7 +122,12 @@ class HostPipeline:
         }
 
     def dataset(
-        self, start_step: int = 0, *, together: bool = False, stopped: tf.Variable | None = None
+        self,
+        start_step: int = 0,
+        *,
+        together: bool = False,
+        stopped: tf.Variable | None = None,
+        blocks: Mapping[int, BlockReads] | None = None,
     ) -> tf.data.Dataset:
         """Return the host batches from a step on.
 
@@ -124,6 +136,7 @@ class HostPipeline:
             together: Whether elements hold several steps, as many as `group_sizes_at` says. Where
                 too few are left of one size, elements hold one step each.
             stopped: Ends the dataset once it is True. None: nothing does.
+            blocks: As `block_reads` returns them, where others take of them too. None: its own.
 
         Returns:
             A `tf.data.Dataset` of flat dicts, path → tensor [steps · process_batch, ...]. Padding
@@ -134,8 +147,10 @@ class HostPipeline:
             RecordError: A file is missing, or does not hold its records.
         """
         self._check_start(start_step)
+        if blocks is None:
+            blocks = self.block_reads(start_step)
         parts = [
-            self._steps_of_one_size(start, stop, together, stopped)
+            self._steps_of_one_size(blocks, start, stop, together, stopped)
             for start, stop in self.plan.schedule.runs(start_step, self.plan.num_steps)
         ]
         dataset = functools.reduce(lambda whole, part: whole.concatenate(part), parts)
@@ -152,9 +167,10 @@ class HostPipeline:
             RecordError: As for `dataset`.
         """
         self._check_start(start_step)
+        blocks = self.block_reads(start_step)
         alone = {
             size: SingleSteps(
-                read=self._planned_reader(size),
+                read=self._planned_reader(size, blocks=blocks),
                 group=self.group,
                 sizes=dataclasses.replace(sizes, steps=1),
             )
@@ -162,7 +178,7 @@ class HostPipeline:
         }
         schedule = self.plan.schedule
         return HostBatches(
-            self.dataset,
+            functools.partial(self.dataset, blocks=blocks),
             lambda step: alone[schedule.rows_at(step)].make(step),
             self.explain,
             self.group_sizes_at,
@@ -258,15 +274,44 @@ class HostPipeline:
             if (examples[rows] != PADDING).any():
                 yield reader.read(source, examples[rows], epochs[rows], "the search for an error")
 
-    def _planned_reader(self, global_batch_size: int, steps: int = 1) -> PlannedReader:
+    def block_reads(self, start_step: int) -> dict[int, BlockReads]:
+        """Return the blocks of the sources that are read in blocks, from a step on."""
+        return {
+            source: BlockReads(
+                self.plan,
+                source,
+                self.rows,
+                RetryingReader(reader),
+                record_bytes=reader.mean_record_bytes(),
+                pool=self.pool,
+                ahead_bytes=self.options.read_ahead_bytes or READ_AHEAD_BYTES,
+                start_step=start_step,
+            )
+            for source, reader in enumerate(self.readers)
+            if isinstance(self.plan.sources[source].order, BlockOrder) and reader.reads_ranges()
+        }
+
+    def _planned_reader(
+        self,
+        global_batch_size: int,
+        steps: int = 1,
+        blocks: Mapping[int, BlockReads] | None = None,
+    ) -> PlannedReader:
         """Return a reader of groups of so many steps, all of one size."""
         sizes = dataclasses.replace(self._group_sizes[global_batch_size], steps=steps)
         rows = self.rows[global_batch_size]
         places = [function.chain.seed_places for function in self.group.functions]
-        return PlannedReader(self.plan, rows, self.readers, sizes, self.group.function_of, places)
+        return PlannedReader(
+            self.plan, rows, self.readers, sizes, self.group.function_of, places, blocks
+        )
 
     def _steps_of_one_size(
-        self, start_step: int, stop_step: int | None, together: bool, stopped: tf.Variable | None
+        self,
+        blocks: Mapping[int, BlockReads],
+        start_step: int,
+        stop_step: int | None,
+        together: bool,
+        stopped: tf.Variable | None,
     ) -> tf.data.Dataset:
         """Return the host batches of steps of one size, several steps an element if `together`."""
         sizes = self.group_sizes_at(start_step)
@@ -276,20 +321,25 @@ class HostPipeline:
         edge = stop_step - (stop_step - start_step) % steps
         if edge == start_step:
             steps, edge = 1, stop_step
-        dataset = self._groups(steps, start_step, edge, stopped)
+        dataset = self._groups(blocks, steps, start_step, edge, stopped)
         if edge < stop_step:
-            dataset = dataset.concatenate(self._groups(1, edge, stop_step, stopped))
+            dataset = dataset.concatenate(self._groups(blocks, 1, edge, stop_step, stopped))
         if sizes.groups_per_step > 1:
             dataset = dataset.rebatch(sizes.rows, drop_remainder=True)
         return dataset
 
     def _groups(
-        self, steps: int, start_step: int, stop_step: int, stopped: tf.Variable | None
+        self,
+        blocks: Mapping[int, BlockReads],
+        steps: int,
+        start_step: int,
+        stop_step: int,
+        stopped: tf.Variable | None,
     ) -> tf.data.Dataset:
         """Return the groups of `steps` steps each, or the parts of each step, in order."""
         sizes = dataclasses.replace(self.group_sizes_at(start_step), steps=steps)
         per_step = sizes.groups_per_step
-        reader = self._planned_reader(self.plan.schedule.rows_at(start_step), steps)
+        reader = self._planned_reader(self.plan.schedule.rows_at(start_step), steps, blocks)
         # Nothing of Python lives as long as a graph in which a user makes a dataset.
         read_group = WeakCall(reader) if tf.executing_eagerly() else reader
         apply = self.group.trace(sizes.static_rows)

@@ -2,11 +2,12 @@
 """Plans and reads groups: which examples a group holds, their records and their seeds."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from tfjax_batches.pipeline.block_reads import BlockReads
 from tfjax_batches.pipeline.groups import GroupSizes
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.plan import BatchPlan, StepPlan
@@ -37,6 +38,7 @@ class PlannedReader:
         sizes: How `rows` are cut.
         function_of: int[sources], the function that becomes of the records of each source.
         seed_places: Places in the chain of each function of the transforms that take a seed.
+        blocks: Source → its blocks, of sources that are read in blocks. None: there are none.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class PlannedReader:
         sizes: GroupSizes,
         function_of: npt.NDArray[np.integer],
         seed_places: Sequence[tuple[int, ...]],
+        blocks: Mapping[int, BlockReads] | None = None,
     ) -> None:
         self._plan = plan
         self._function_of = function_of
@@ -54,6 +57,7 @@ class PlannedReader:
         self._plans = _StepPlans(plan, rows)
         self._readers = [RetryingReader(reader) for reader in readers]
         self._sizes = sizes
+        self._blocks = blocks or {}
 
     def __call__(self, step: np.int64, part: np.int64) -> RecordGroup:
         """Return the group that is this part of a step, or that begins with this step."""
@@ -65,41 +69,67 @@ class PlannedReader:
         epochs = np.concatenate([plan.epochs[rows] for plan in plans])
         group: list[npt.NDArray[np.generic]] = [examples, sources]
         functions = self._function_of[sources]
+        last_step = int(step) + self._sizes.steps - 1
         for function, places in enumerate(self._seed_places):
             (here,) = np.nonzero(functions == function)
             records = np.empty(len(here), object)
             seeds = np.empty((len(here), len(places), 2), np.int32)
             for source in np.flatnonzero(self._function_of == function).tolist():
                 mine = sources[here] == source
-                found = self.read(source, examples[here[mine]], epochs[here[mine]], f"step {step}")
+                found = self.read(
+                    source, examples[here[mine]], epochs[here[mine]], f"step {step}", last_step
+                )
                 records[mine], _, seeds[mine] = found
             group += [records, seeds]
         return tuple(group)
 
     def read(
-        self, source: int, examples: Int64Array, epochs: Int64Array, purpose: str
+        self,
+        source: int,
+        examples: Int64Array,
+        epochs: Int64Array,
+        purpose: str,
+        last_step: int | None = None,
     ) -> SourceRecords:
-        """Return the records of examples (-1: padding) of a source in some epochs, both int64[n].
+        """Return the records of examples of a source in some epochs.
 
-        The purpose is named in the log where reading fails at first.
+        Args:
+            source: The source.
+            examples: int64[n], -1 on padding.
+            epochs: int64[n].
+            purpose: Named in the log where reading fails at first.
+            last_step: The last step that they are part of. None: they are part of none.
         """
-        places, reader = self._seed_places[self._function_of[source]], self._readers[source]
+        places = self._seed_places[self._function_of[source]]
         if places:
             seeds = derive_seeds(self._plan.sources[source].seed, epochs, examples, places)
         else:
             seeds = np.zeros((len(examples), 0, 2), np.int32)
         mask = examples != PADDING
         if mask.all() and len(examples):
-            return reader.read(examples, purpose), examples, seeds
+            return self._take(source, examples, epochs, purpose, last_step), examples, seeds
         # A padding row is parsed like any other, from a record that exists in any case, and is
         # zeroed afterwards. (Not by np.full, which drops zeros from the end of bytes.)
         records = np.empty(len(examples), object)
         if mask.any():
-            records[mask] = reader.read(examples[mask], purpose)
+            records[mask] = self._take(source, examples[mask], epochs[mask], purpose, last_step)
         if not mask.all():
             first = self._plan.sources[source].selection.examples_at(np.zeros(1, np.int64))
-            records[~mask] = reader.read(first, "padding")
+            records[~mask] = self._readers[source].read(first, "padding")
         return records, examples, seeds
+
+    def _take(
+        self,
+        source: int,
+        examples: Int64Array,
+        epochs: Int64Array,
+        purpose: str,
+        last_step: int | None,
+    ) -> npt.NDArray[np.object_]:
+        """Return the stored bytes of examples, as for `read`, none of them padding."""
+        if last_step is None or source not in self._blocks:
+            return self._readers[source].read(examples, purpose)
+        return self._blocks[source].take(last_step, examples, epochs)
 
 
 class _StepPlans:

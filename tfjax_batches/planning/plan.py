@@ -141,6 +141,29 @@ class BatchPlan:
             for s, e, o, m in zip(*columns, strict=True)
         ]
 
+    def find(
+        self, source: int, examples: Int64Array, epochs: Int64Array
+    ) -> tuple[Int64Array, Int64Array]:
+        """Return step and row of each example of a source in an epoch: the inverse of the plan.
+
+        Args:
+            source: The source.
+            examples: int64[n], indices in its split.
+            epochs: int64[n], the epoch that is asked about for each example.
+
+        Returns:
+            Two int64[n], both -1 where the example is in no step.
+        """
+        places = self.sources[source].places_of(examples, epochs)
+        steps, rows = np.full(len(places), -1), np.full(len(places), -1)
+        (known,) = np.nonzero(places >= 0)
+        positions = self.mixture.positions_of(source, places[known])
+        comes = positions >= self.schedule.first_position
+        if self.num_steps is not None:
+            comes &= positions < self.position_of(self.num_steps)
+        steps[known[comes]], rows[known[comes]] = self.schedule.locate_each(positions[comes])
+        return steps, rows
+
     def _check_steps(self, *steps: int) -> None:
         stop = self.num_steps
         if stop is None:

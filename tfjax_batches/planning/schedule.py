@@ -66,7 +66,11 @@ class Schedule:
 
     def rows_at(self, step: int) -> int:
         """Return the rows of a step."""
-        return int(self._rows[np.searchsorted(self._starts, step, side="right") - 1])
+        return int(self.rows_of(np.array([step], np.int64))[0])
+
+    def rows_of(self, steps: Int64Array) -> Int64Array:
+        """Return the rows of each step, both int64[n]."""
+        return self._rows[np.searchsorted(self._starts, steps, side="right") - 1]
 
     def position_of(self, step: int) -> int:
         """Return the position of the first row of a step."""
@@ -79,9 +83,14 @@ class Schedule:
 
     def locate(self, position: int) -> tuple[int, int]:
         """Return step and row of a position that is not before the first."""
-        size = int(np.searchsorted(self._positions, position, side="right")) - 1
-        steps, row = divmod(position - int(self._positions[size]), int(self._rows[size]))
-        return int(self._starts[size]) + steps, row
+        (step,), (row,) = self.locate_each(np.array([position], np.int64))
+        return int(step), int(row)
+
+    def locate_each(self, positions: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Return step and row of positions that are not before the first, all int64[n]."""
+        size = np.searchsorted(self._positions, positions, side="right") - 1
+        steps, rows = np.divmod(positions - self._positions[size], self._rows[size])
+        return self._starts[size] + steps, rows
 
     def steps_before(self, position: int) -> int:
         """Return how many whole steps come before a position."""

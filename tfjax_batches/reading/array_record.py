@@ -16,6 +16,7 @@ from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.reading.cache_file import file_key
 from tfjax_batches.reading.file_errors import RESTORE, unreadable_file, wrong_records
 from tfjax_batches.reading.open_files import OpenFiles
+from tfjax_batches.reading.reader_options import ReaderOptions
 from tfjax_batches.reading.split import FileRange, Split
 from tfjax_batches.reading.storage import is_remote
 
@@ -26,8 +27,8 @@ _OPTIONS = "readahead_buffer_size:0,max_parallelism:0"
 class ArrayRecordReader:
     """Reads the records of a split by example index, one call a file. See `RecordReader`."""
 
-    def __init__(self, split: Split, *, verify_crc: bool = True) -> None:
-        del verify_crc  # the format's reader always checks
+    def __init__(self, split: Split, options: ReaderOptions) -> None:
+        del options  # the format's reader always checks, and reads as it does
         if is_remote(path := split.ranges[0].path):
             raise UnsupportedError(
                 "ArrayRecord files must be on a file system of this machine; "
@@ -50,6 +51,10 @@ class ArrayRecordReader:
             found = self._read_file(index, records[members].tolist())
             data[members] = np.fromiter(found, object, len(found))
         return data
+
+    def reads_ranges(self) -> bool:
+        """Return False: the files are on a file system of this machine."""
+        return False
 
     def mean_record_bytes(self) -> float:
         """Return the mean size of the records in the split's first file, as stored."""

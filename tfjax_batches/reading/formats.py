@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tfjax_batches.errors import UnsupportedError
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.reading.array_record import ArrayRecordReader
+from tfjax_batches.reading.reader_options import ReaderOptions
 from tfjax_batches.reading.split import Split
 from tfjax_batches.reading.tfrecord.reader import TFRecordReader
 
@@ -32,6 +33,9 @@ class RecordReader(Protocol):
     def read(self, examples: Int64Array) -> npt.NDArray[np.object_]:
         """Return the stored bytes of some examples, int64[n] in any order, as object[n]."""
 
+    def reads_ranges(self) -> bool:
+        """Return whether each read is a request, so that few large ones are best."""
+
     def mean_record_bytes(self) -> float:
         """Return the mean size of a record, in bytes, at least 1."""
 
@@ -43,7 +47,7 @@ class RecordReader(Protocol):
 
 
 class _MakeReader(Protocol):
-    def __call__(self, split: Split, *, verify_crc: bool) -> RecordReader: ...
+    def __call__(self, split: Split, options: ReaderOptions) -> RecordReader: ...
 
 
 # TFDS's name of a format → its reader.
@@ -53,8 +57,12 @@ _READERS: Mapping[str, _MakeReader] = {
 }
 
 
-def open_reader(split: Split, *, verify_crc: bool = True) -> RecordReader:
+def open_reader(split: Split, options: ReaderOptions | None = None) -> RecordReader:
     """Return the reader of a split; touches no file yet.
+
+    Args:
+        split: The records.
+        options: How they are read. None: as by default.
 
     Raises:
         UnsupportedError: The files have a format that cannot be read by index, or are ArrayRecord
@@ -68,4 +76,4 @@ def open_reader(split: Split, *, verify_crc: bool = True) -> RecordReader:
             f"{os.path.dirname(split.ranges[0].path)} --out_file_format=array_record "
             "--out_dir=<new folder>`."
         )
-    return _READERS[split.file_format](split, verify_crc=verify_crc)
+    return _READERS[split.file_format](split, options or ReaderOptions())

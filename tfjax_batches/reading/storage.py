@@ -14,10 +14,48 @@ import tensorflow as tf
 
 FILE_ERRORS = (OSError, tf.errors.OpError)
 
+_LASTING_ERRORS = (
+    FileNotFoundError,
+    PermissionError,
+    tf.errors.InvalidArgumentError,
+    tf.errors.NotFoundError,
+    tf.errors.PermissionDeniedError,
+    tf.errors.UnauthenticatedError,
+    tf.errors.UnimplementedError,
+)
+
+# Linux's names of file systems whose files are elsewhere; those of FUSE begin with "fuse.".
+_NETWORK_TYPES = ("afs", "beegfs", "ceph", "cifs", "gpfs", "lustre", "nfs", "nfs4", "smb3")
+_LOCAL_FUSE_TYPES = ("fuse.fuse-overlayfs", "fuse.lxcfs", "fuse.portal")
+
 
 def is_remote(path: str) -> bool:
     """Return whether a path is on one of TensorFlow's file systems, which have no memory maps."""
     return "://" in path
+
+
+def is_network_mount(path: str) -> bool:
+    """Return whether a path of this machine is on a mount of a network file system or of FUSE.
+
+    There a page fault takes as long as a request, and fetches little.
+    """
+    number = os.stat(path).st_dev
+    device = f"{os.major(number)}:{os.minor(number)}"
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
+            rows = [line.split() for line in mounts]
+    except OSError:
+        return False  # not Linux
+    types = [row[row.index("-") + 1] for row in rows if row[2] == device]
+    return any(
+        kind in _NETWORK_TYPES or (kind.startswith("fuse.") and kind not in _LOCAL_FUSE_TYPES)
+        for kind in types
+    )
+
+
+def is_lasting(error: Exception) -> bool:
+    """Return whether an error of `FILE_ERRORS` would come again in another try."""
+    return isinstance(error, _LASTING_ERRORS)
 
 
 def local_path(path: str) -> str:

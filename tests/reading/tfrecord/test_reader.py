@@ -12,6 +12,7 @@ import pytest
 from tfjax_batches.errors import RecordError
 from tfjax_batches.reading.cache_file import cache_paths, split_stem
 from tfjax_batches.reading.dataset import open_builder
+from tfjax_batches.reading.reader_options import ReaderOptions
 from tfjax_batches.reading.split import open_split
 from tfjax_batches.reading.tfrecord.offsets import scan_offsets
 from tfjax_batches.reading.tfrecord.reader import TFRecordReader
@@ -23,8 +24,10 @@ def damaged_copy(folder: str, target: Path) -> list[Path]:
     return sorted(target.glob("*-train.tfrecord-*"))
 
 
-def reader_of(folder: Path, **options: bool) -> TFRecordReader:
-    return TFRecordReader(open_split(open_builder(str(folder), None), "train"), **options)
+def reader_of(folder: Path, *, verify_crc: bool = True) -> TFRecordReader:
+    return TFRecordReader(
+        open_split(open_builder(str(folder), None), "train"), ReaderOptions(verify_crc=verify_crc)
+    )
 
 
 def scan(path: Path, num_records: int) -> list[int]:

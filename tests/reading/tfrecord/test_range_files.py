@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """TFRecord files where there are no memory maps, on TensorFlow's file system in memory."""
 
+import errno
 import itertools
+import os
+import random
+import threading
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -13,13 +18,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reading.writing import write_split
-from tfjax_batches.errors import RecordError
+from tfjax_batches.config.reading import Reading
+from tfjax_batches.errors import RecordError, UnsupportedError
 from tfjax_batches.reading.formats import open_reader
+from tfjax_batches.reading.reader_options import ReaderOptions
 from tfjax_batches.reading.split import Split
 from tfjax_batches.reading.storage import open_file
-from tfjax_batches.reading.tfrecord import remote_files
+from tfjax_batches.reading.tfrecord import range_files
+from tfjax_batches.reading.tfrecord.range_files import RangeFiles, plan_ranges
 from tfjax_batches.reading.tfrecord.reader import TFRecordReader
-from tfjax_batches.reading.tfrecord.remote_files import RemoteFiles, plan_ranges
 
 
 @pytest.fixture
@@ -46,7 +53,7 @@ def rewrite(path: str, data: bytes) -> None:
 def test_read_any_order_and_repeats(split: Split) -> None:
     reader = open_reader(split)
     assert isinstance(reader, TFRecordReader)
-    assert isinstance(reader._files, RemoteFiles)
+    assert isinstance(reader._files, RangeFiles)
     order = np.array([19, 0, 7, 7, 13, 8])
     assert reader.read(order).tolist() == [f"r{n // 5}.{n % 5}".encode() for n in order]
     assert reader.read(np.empty(0, np.int64)).tolist() == []
@@ -66,7 +73,7 @@ def test_read_index_is_kept_beside_the_remote_files(
 def test_read_merges_neighbours_and_waits_for_many_at_a_time(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader = TFRecordReader(split)
+    reader = TFRecordReader(split, ReaderOptions())
     reader.read(np.arange(1))
     reads: list[str] = []
 
@@ -74,7 +81,7 @@ def test_read_merges_neighbours_and_waits_for_many_at_a_time(
         reads.append(path)
         return open_file(path)
 
-    monkeypatch.setattr(remote_files, "open_file", noted)
+    monkeypatch.setattr(range_files, "open_file", noted)
     reader.read(np.arange(20))
     assert sorted(reads) == [part.path for part in split.ranges]
 
@@ -84,7 +91,7 @@ def test_read_damaged_record_names_file_record_and_offset(split: Split) -> None:
     flip_byte(path, 3 * 20 + 13)
     with pytest.raises(RecordError, match=rf"record 3 of {path}, at byte 60: the data differ"):
         open_reader(split).read(np.arange(20))
-    assert open_reader(split, verify_crc=False).read(np.array([13]))[0] != b"r2.3"
+    assert open_reader(split, ReaderOptions(verify_crc=False)).read(np.array([13]))[0] != b"r2.3"
 
 
 def test_read_missing_file_is_named(split: Split) -> None:
@@ -112,6 +119,69 @@ def test_local_and_remote_readers_agree(tmp_path: Path, split: Split) -> None:
     local = write_split(tmp_path, num_files=4, per_file=5)
     order = np.random.default_rng(0).integers(0, 20, 50)
     assert open_reader(local).read(order).tolist() == open_reader(split).read(order).tolist()
+
+
+class Storage:
+    """Reads of a file of this machine that fail, take long, or give too little, now and then."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reads = 0
+        self._read = os.pread
+        self._lock = threading.Lock()
+        self._random = random.Random(0)
+        monkeypatch.setattr(os, "pread", self.pread)
+        monkeypatch.setattr(range_files, "_PAUSES", (0.001,) * 5)
+
+    def pread(self, file: int, count: int, offset: int) -> bytes:
+        with self._lock:
+            self.reads += 1
+            chance = self._random.random()
+        if chance < 1 / 20:
+            raise OSError(errno.EIO, "Input/output error")
+        if chance < 1 / 20 + 1 / 200:
+            time.sleep(0.5)
+        data = self._read(file, count, offset)
+        return data[:-1] if 0.1 < chance < 0.11 else data
+
+
+def test_storage_with_errors_gives_all_records_and_one_line_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    local = write_split(tmp_path, num_files=4, per_file=250)
+    monkeypatch.setattr(range_files, "_GAP_BYTES", -1)  # each record alone
+    reader = open_reader(local, ReaderOptions(reading=Reading.RANGE))
+    storage = Storage(monkeypatch)
+    order = np.random.default_rng(0).permutation(1000)
+    assert reader.read(order).tolist() == [f"r{n // 250}.{n % 250}".encode() for n in order]
+    assert storage.reads > 1000
+    assert len(caplog.records) == 4
+    assert "is tried again" in caplog.text
+
+
+def test_error_that_lasts_names_file_and_range_and_a_missing_file_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = write_split(tmp_path, num_files=2, per_file=5)
+    reader = open_reader(local, ReaderOptions(reading=Reading.RANGE))
+    reader.open()
+
+    def broken(*_: int) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(range_files, "_PAUSES", (0.001,) * 5)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pread", broken)
+        with pytest.raises(RecordError, match=r"00000-of-00002 is not: bytes 20 to 40: .*output"):
+            reader.read(np.array([1]))
+    monkeypatch.setattr(range_files, "_PAUSES", (60.0,))
+    os.remove(local.ranges[1].path)
+    with pytest.raises(RecordError, match="No such file"):
+        reader.read(np.array([7]))
+
+
+def test_reading_map_of_a_remote_file_is_refused(split: Split) -> None:
+    with pytest.raises(UnsupportedError, match="is on another file system"):
+        open_reader(split, ReaderOptions(reading=Reading.MAP))
 
 
 @given(

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What changes how records are read, and no value."""
+
+import dataclasses
+
+from tfjax_batches.config.reading import Reading
+from tfjax_batches.reading.read_pool import ReadPool
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderOptions:
+    """What changes how records are read, and no value.
+
+    Attributes:
+        verify_crc: Whether to compare records with their checksums.
+        reading: How bytes are read.
+        pool: The threads that wait for storage, shared by the readers of a loader.
+    """
+
+    verify_crc: bool = True
+    reading: Reading = Reading.AUTO
+    pool: ReadPool = dataclasses.field(default_factory=ReadPool)
