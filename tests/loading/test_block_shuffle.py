@@ -5,6 +5,7 @@ import gc
 import os
 import re
 import threading
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ import pytest
 
 import tfjax_batches as tjb
 from tests.made_datasets import number_example
+from tfjax_batches.reading.tfrecord.range_files import RangeFiles
 
 
 def build(folder: str, **fields: Any) -> tjb.BatchLoader:
@@ -53,6 +55,28 @@ def test_blocks_read_in_ranges_give_the_same_batches(
         for batch, other in zip(batches, others, strict=True):
             jax.tree.map(np.testing.assert_array_equal, batch, other)
     assert 0 < len(reads) <= 2 * (8 + 6) + 4 + 8  # blocks and ends of columns; padding; files
+
+
+@pytest.mark.parametrize("shuffle", ["block", "global"])
+def test_what_is_in_the_cache_is_not_read_from_afar(
+    numbers_folder: str, tmp_path: Path, shuffle: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[int] = []
+    read_once = RangeFiles._read_once
+
+    def noted(self: RangeFiles, file: int, start: int, end: int) -> bytes:
+        reads.append(file)
+        return read_once(self, file, start, end)
+
+    monkeypatch.setattr(RangeFiles, "_read_once", noted)
+    for epochs in (2, 1):
+        fields = {"shuffle": shuffle, "block_size": 3 if shuffle == "block" else None}
+        cache = {"reading": "range", "cache_dir": str(tmp_path), "num_epochs": epochs}
+        loader = build(numbers_folder, **fields, **cache)
+        with iter(loader) as batches, iter(build(numbers_folder, **fields)) as others:
+            for batch, other in zip(batches, others, strict=False):
+                jax.tree.map(np.testing.assert_array_equal, batch, other)
+        assert sorted(reads) == [0, 1, 2]  # each file is one chunk
 
 
 def test_iterators_that_end_early_leave_no_thread(numbers_folder: str) -> None:

@@ -82,6 +82,10 @@ class BatchConfig:
         read_threads: Requests at a time, of this process. None: 32.
         read_ahead_bytes: Bytes of the blocks of `shuffle="block"` that are read in ranges ahead of
             the step that needs them. None: 128 MiB.
+        cache_dir: Folder on a disk of this machine that keeps what is read in ranges, in pieces of
+            1 MiB, for later epochs and runs; jobs may share it. None: nothing is kept.
+        cache_bytes: Most bytes in that folder; what was not read for the longest time is deleted.
+            None: half of its disk's free space.
 
     Example:
         >>> config = BatchConfig(dataset="mnist", split="train[:90%]", global_batch_size=256)
@@ -117,6 +121,8 @@ class BatchConfig:
     reading: str = Reading.AUTO
     read_threads: int | None = None
     read_ahead_bytes: int | None = None
+    cache_dir: str | None = None
+    cache_bytes: int | None = None
 
     def checked(self) -> "BatchConfig":
         """Return a copy whose fields are valid, with enums in place of their names.

@@ -220,4 +220,6 @@ _CHECKS: dict[str, Check] = {
     "reading": _member(Reading),
     "read_threads": _integer(1, 2**12, optional=True),
     "read_ahead_bytes": _integer(1, 2**63, optional=True),
+    "cache_dir": _check_folder,
+    "cache_bytes": _integer(1, 2**63, optional=True),
 }

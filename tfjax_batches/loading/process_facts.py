@@ -29,6 +29,8 @@ _MAY_DIFFER = frozenset(
         "reading",
         "read_threads",
         "read_ahead_bytes",
+        "cache_dir",
+        "cache_bytes",
     }
 )
 

@@ -40,6 +40,7 @@ from tfjax_batches.planning.schedule import Schedule
 from tfjax_batches.planning.selection import Selection, WholeSplit
 from tfjax_batches.preprocess.chain import find_row_multiple, label_of
 from tfjax_batches.preprocess.transforms import Transform
+from tfjax_batches.reading.chunk_cache import open_cache
 from tfjax_batches.reading.read_pool import ReadPool
 from tfjax_batches.reading.reader_options import ReaderOptions
 
@@ -114,6 +115,7 @@ def open_run(
         verify_crc=config.verify_crc,
         reading=Reading(config.reading),
         pool=ReadPool(config.read_threads),
+        cache=open_cache(config.cache_dir, config.cache_bytes),
     )
     for name, (source, builder) in sources.items():
         with naming_source(name):

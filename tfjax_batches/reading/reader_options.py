@@ -4,6 +4,7 @@
 import dataclasses
 
 from tfjax_batches.config.reading import Reading
+from tfjax_batches.reading.chunk_cache import ChunkCache
 from tfjax_batches.reading.read_pool import ReadPool
 
 
@@ -15,8 +16,10 @@ class ReaderOptions:
         verify_crc: Whether to compare records with their checksums.
         reading: How bytes are read.
         pool: The threads that wait for storage, shared by the readers of a loader.
+        cache: Keeps what is read in ranges. None: nothing is kept.
     """
 
     verify_crc: bool = True
     reading: Reading = Reading.AUTO
     pool: ReadPool = dataclasses.field(default_factory=ReadPool)
+    cache: ChunkCache | None = None

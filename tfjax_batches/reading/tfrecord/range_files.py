@@ -10,17 +10,20 @@ import os
 import random
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from absl import logging
 
 from tfjax_batches.planning.order import Int64Array
+from tfjax_batches.reading.chunk_cache import ChunkCache
 from tfjax_batches.reading.file_errors import unreadable_file
 from tfjax_batches.reading.open_files import OpenFiles
 from tfjax_batches.reading.read_pool import ReadPool
 from tfjax_batches.reading.storage import FILE_ERRORS, file_stat, is_lasting, is_remote, open_file
+
+T = TypeVar("T")
 
 # tf.io.gfile reads at least 512 KiB at a time, so a gap of half of that costs nothing.
 _GAP_BYTES = 2**18
@@ -36,11 +39,16 @@ class RangeFiles:
     Args:
         paths: The files.
         pool: The threads that wait for them.
+        cache: Keeps what is read. None: nothing is kept.
     """
 
-    def __init__(self, paths: Sequence[str], pool: ReadPool) -> None:
+    def __init__(
+        self, paths: Sequence[str], pool: ReadPool, cache: ChunkCache | None = None
+    ) -> None:
         self._paths = paths
         self._pool = pool
+        self._cache = cache
+        self._stats: dict[int, tuple[int, int]] = {}  # size and modification time
         # A remote file is opened for each read: its position cannot be shared by threads.
         self._local = None if is_remote(paths[0]) else OpenFiles(functools.partial(_open, paths))
         self._logged: set[int] = set()
@@ -52,21 +60,37 @@ class RangeFiles:
 
         def read_range(group: list[int]) -> None:
             first, last = int(starts[group].min()), int(ends[group].max())
-            buffer = self._read_patiently(int(files[group[0]]), first, last)
+            buffer = self._read_range(int(files[group[0]]), first, last)
             for member in group:
                 data[member] = buffer[starts[member] - first : ends[member] - first]
 
         self._pool.map(read_range, plan_ranges(files, starts, ends))
         return data
 
+    def _read_range(self, file: int, start: int, end: int) -> bytes:
+        """Return the bytes of a range, fewer where the file ends."""
+        if self._cache is None:
+            return self._read_patiently(file, start, end)
+        if (stat := self._stats.get(file)) is None:
+            look = functools.partial(file_stat, self._paths[file])
+            stat = self._stats[file] = self._try(file, "its size", look)
+        key = f"{self._paths[file]} {stat}"
+        fetch = functools.partial(self._read_patiently, file)
+        return self._cache.read(key, stat[0], start, min(end, stat[0]), fetch)
+
     def _read_patiently(self, file: int, start: int, end: int) -> bytes:
-        """Return the bytes of a range, fewer where the file ends; try again on errors that pass."""
+        """Return the bytes of a range, fewer where the file ends; see `_try`."""
+        read = functools.partial(self._read_once, file, start, end)
+        return self._try(file, f"bytes {start} to {end}", read)
+
+    def _try(self, file: int, what: str, read: Callable[[], T]) -> T:
+        """Return what a read returns; try again on errors that pass."""
         for pause in (*_PAUSES, None):
             try:
-                return self._read_once(file, start, end)
+                return read()
             except FILE_ERRORS as error:
                 if pause is None or is_lasting(error):
-                    reason = f"bytes {start} to {end}: {error or type(error).__name__}"
+                    reason = f"{what}: {error or type(error).__name__}"
                     raise unreadable_file(self._paths[file], reason) from error
                 self._log(file, error)
                 time.sleep(pause * random.uniform(0.5, 1))

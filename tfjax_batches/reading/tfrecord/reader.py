@@ -86,7 +86,7 @@ class TFRecordReader:
         mode, path = self._options.reading, self._paths[0]
         is_far = is_remote(path) or is_network_mount(os.path.dirname(path) or ".")
         if mode is Reading.RANGE or (mode is Reading.AUTO and is_far):
-            return RangeFiles(self._paths, self._options.pool)
+            return RangeFiles(self._paths, self._options.pool, self._options.cache)
         return MappedFiles(self._paths)
 
     @functools.cached_property
