@@ -174,6 +174,25 @@ def test_decode_parses_only_what_is_asked_for() -> None:
     assert found[("objects", "label")].to_list() == [[0, 1, 2]]
 
 
+def test_keys_are_equal_where_the_same_is_made_of_the_features_that_are_parsed() -> None:
+    f = tfds.features
+    image, words = f.Image(shape=(2, 2, 1)), f.Sequence(f.Text())
+    made = f.FeaturesDict({"image": image, "words": words, "id": np.int64})
+    other = f.FeaturesDict({"words": words, "image": image, "name": f.Text()})
+    stored = f.FeaturesDict({"image": f.Tensor(shape=(2, 2, 1), dtype=np.uint8), "words": words})
+    names = ("image", "words")
+    key = Decoder(made, names, "made").key
+    assert Decoder(other, names[::-1], "other").key == key
+    different = [
+        Decoder(made, None, "made"),
+        Decoder(stored, names, "made"),
+        Decoder(made, names, "made", encoded=("image",)),
+        Decoder(made, names, "made", pad_to={"words": 3}),
+        Decoder(made, names, "made", pad_to={"words": 4}),
+    ]
+    assert len({key, *(decoder.key for decoder in different)}) == 6
+
+
 def test_decode_unknown_feature_suggests_the_nearest() -> None:
     with pytest.raises(
         FeatureError, match=r"features of made; 'lable' is not one. Did you mean 'label'\?"

@@ -2,7 +2,6 @@
 """One source of a run whose split is open: what becomes of its records, and what identifies it."""
 
 import dataclasses
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +16,7 @@ from tfjax_batches.features.paths import Path, path_text
 from tfjax_batches.pipeline.filter_scan import find_selection
 from tfjax_batches.pipeline.source_function import SourceFunction
 from tfjax_batches.planning.selection import Selection
-from tfjax_batches.preprocess.chain import build_chain, find_encoded, to_transforms
+from tfjax_batches.preprocess.chain import find_encoded, to_transforms
 from tfjax_batches.preprocess.registry import (
     OPS_VERSION,
     bind_call,
@@ -60,25 +59,15 @@ class OpenSource:
             return None
         return find_selection(self.source.filter, self.split, self.reader)
 
-    def make_function(self) -> SourceFunction:
-        """Return what becomes of its records."""
-        decoder = Decoder(
+    def make_decoder(self) -> Decoder:
+        """Return what makes features of its records."""
+        return Decoder(
             self.split.features,
             self.source.features,
             self.split.name,
             encoded=find_encoded(self.transforms),
             pad_to=self.source.pad_to,
         )
-        return SourceFunction(decoder=decoder, chain=build_chain(self.transforms, decoder.specs))
-
-    @property
-    def function_key(self) -> str:
-        """Equal for the sources of a run whose records become features in the same way.
-
-        TFDS makes features again of their JSON, which it writes beside the records.
-        """
-        own = self.source.features, self.source.pad_to, self.source.preprocess
-        return f"{json.dumps(self.split.features.to_json())} {own!r}"
 
     def fingerprint(self, function: SourceFunction) -> dict[str, Any]:
         """Return what its rows depend on, as JSON values."""

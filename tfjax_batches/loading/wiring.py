@@ -38,7 +38,7 @@ from tfjax_batches.planning.policies import Exhausted, Remainder, Shuffle
 from tfjax_batches.planning.row_multiple import check_row_multiple
 from tfjax_batches.planning.schedule import Schedule
 from tfjax_batches.planning.selection import Selection, WholeSplit
-from tfjax_batches.preprocess.chain import find_row_multiple, label_of
+from tfjax_batches.preprocess.chain import build_chain, find_row_multiple, label_of
 from tfjax_batches.preprocess.transforms import Transform
 from tfjax_batches.reading.chunk_cache import open_cache
 from tfjax_batches.reading.read_pool import ReadPool
@@ -164,12 +164,18 @@ def make_loader(run: OpenRun, selections: Sequence[Selection | None]) -> BatchLo
 
 def _make_functions(run: OpenRun) -> list[SourceFunction]:
     """Return what becomes of the records of each source; one function where that is the same."""
-    made: dict[str, SourceFunction] = {}
+    made: dict[tuple[str, str], SourceFunction] = {}
+    functions = []
     for each in run.sources:
-        if each.function_key not in made:
-            with naming_source(each.name if isinstance(run.config, MixtureConfig) else ""):
-                made[each.function_key] = each.make_function()
-    return [made[each.function_key] for each in run.sources]
+        with naming_source(each.name if isinstance(run.config, MixtureConfig) else ""):
+            decoder = each.make_decoder()
+            # The transforms given to `build` are the same for all.
+            key = decoder.key, each.source.preprocess
+            if key not in made:
+                chain = build_chain(each.transforms, decoder.specs)
+                made[key] = SourceFunction(decoder=decoder, chain=chain)
+            functions.append(made[key])
+    return functions
 
 
 def _make_plan(run: OpenRun, selections: Sequence[Selection]) -> BatchPlan:

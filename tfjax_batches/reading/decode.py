@@ -5,6 +5,7 @@ A group is parsed with `tf.io.parse_example` and decoded with TFDS's own code, s
 those of `tfds.load`.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -46,6 +47,7 @@ class Decoder:
         specs: `FeatureSpec` of each feature by path, sorted by path.
         parsed: Paths of the features that are parsed, sorted; without the lengths.
         padded: Paths of the features that `pad_to` names.
+        key: Equal for decoders that make the same features of the same records.
 
     Raises:
         FeatureError: A name is unknown, or names a feature that cannot stay encoded or be padded.
@@ -80,6 +82,9 @@ class Decoder:
         for path, length in self._pad_to.items():
             specs |= padded_specs(path, specs[path], length)
         self.specs: Mapping[Path, FeatureSpec] = dict(sorted(specs.items()))
+        # TFDS makes features again of their JSON, which it writes beside the records.
+        stored = [(p, json.dumps(f.to_json()), p in left_encoded) for p, f in parsed.items()]
+        self.key = repr((stored, sorted(self._pad_to.items())))
 
     @property
     def maps_each_example(self) -> bool:
