@@ -75,6 +75,24 @@ def test_preview_prints_values_by_stage(
     assert lines["vector"][1:5] == ["float32[2,", "3]", "-1", "1"]
 
 
+def test_describe_and_preview_take_a_mixture(
+    numbers_folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources = repr({name: {"dataset": numbers_folder, "split": name} for name in ("train", "test")})
+    fields = [f"--sources={sources}", "--weights={'train': 3, 'test': 1}"]
+    code, out, _ = run(capsys, "describe", *fields, "--global_batch_size=8", "--processes=2")
+    assert code == 0
+    assert "mixture of 2 sources" in out
+    assert "75 %" in out
+    code, out, _ = run(capsys, "preview", *fields, "--rows=2")
+    assert code == 0
+    assert "train: decoded" in out
+    assert "test: decoded" in out
+    code, _, err = run(capsys, "describe", numbers_folder, *fields, "--global_batch_size=8")
+    assert code == 2
+    assert "The datasets of a mixture are in its sources" in err
+
+
 def test_index_makes_what_is_missing_and_tells_where(
     numbers_copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -205,7 +223,7 @@ def test_command_that_cannot_be_done_says_why_and_ends_with_2(
         (("describe", "d", "--shufle=none"), "--shufle=none. Did you mean 'shuffle'?"),
         (("describe", "d", "--proceses=2"), "Did you mean 'processes'?"),
         (("verify", "d", "--splt", "train"), "--splt train. Did you mean 'split'?"),
-        (("describe",), "required: dataset"),
+        (("describe",), "a dataset or --sources is required"),
         (("describe", "d", "--seed=-1"), "--seed: seed must be an integer of at least 0"),
         (("describe", "d", "--seed=x"), "--seed: expected an integer; got 'x'"),
         (("describe", "d", "--shuffle=globl"), "--shuffle: shuffle must be one of"),

@@ -3,6 +3,7 @@
 
 import dataclasses
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,12 @@ from absl import flags
 
 import tfjax_batches as tjb
 
-FIELDS = {field.name for field in dataclasses.fields(tjb.BatchConfig)}
+FIELDS = {
+    field.name
+    for kind in (tjb.BatchConfig, tjb.MixtureConfig)
+    for field in dataclasses.fields(kind)
+}
+SOURCES = "{'a': {'dataset': 'digits'}, 'b': {'dataset': 'digits', 'split': 'test'}}"
 
 PROGRAM = """
 from absl import app
@@ -175,7 +181,7 @@ def test_flags_defined_twice_keep_their_values_and_those_of_others_are_an_error(
 def test_flags_that_were_not_defined_are_an_error_that_says_how() -> None:
     with pytest.raises(tjb.ConfigError, match=r"no --eval_dataset\. Call define_batch_flags"):
         tjb.batch_config_from_flags("eval_", parsed())
-    with pytest.raises(tjb.ConfigError, match=r"'sead' .*Did you mean 'seed'"):
+    with pytest.raises(tjb.ConfigError, match=r"'sead': Did you mean 'seed'"):
         tjb.batch_config_from_flags(flag_values=parsed(), sead=3)
 
 
@@ -198,3 +204,41 @@ def test_sharding_from_flags_holds_all_devices() -> None:
 def test_sharding_from_flags_that_fit_no_mesh_is_an_error(argument: str, message: str) -> None:
     with pytest.raises(tjb.LayoutError, match=message):
         tjb.sharding_from_flags(parsed(argument))
+
+
+def test_flags_of_a_mixture_give_its_config_and_survive_serialization() -> None:
+    weights = "[(0, {'a': 1}), (100, {'a': 0.7, 'b': 0.3})]"
+    values = parsed(
+        f"--sources={SOURCES}", f"--weights={weights}", "--global_batch_size=8", "--with_sources"
+    )
+    config = tjb.batch_config_from_flags(flag_values=values)
+    assert isinstance(config, tjb.MixtureConfig)
+    checked = config.checked()
+    assert checked.sources["b"] == tjb.Source(dataset="digits", split="test")
+    assert checked.weights == ((0, {"a": 1.0}), (100, {"a": 0.7, "b": 0.3}))
+    assert checked.with_sources
+    again = parsed(*(values[name].serialize() for name in ("sources", "weights")))
+    config = tjb.batch_config_from_flags(flag_values=again, global_batch_size=8, with_sources=True)
+    assert config.checked() == checked
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((f"--sources={SOURCES}", "--dataset=mnist"), "Write it in a source: sources={'web': {'da"),
+        ((f"--sources={SOURCES}", "--num_epochs=3"), "Set max_epochs of a Source"),
+        (("--weights={'a': 1}",), "'weights': It is of a mixture: give sources={'web'"),
+        (("--dataset=mnist", "--with_sources"), "'with_sources': It is of a mixture"),
+    ],
+)
+def test_flags_of_the_other_kind_of_config_are_refused(
+    arguments: tuple[str, ...], text: str
+) -> None:
+    with pytest.raises(tjb.ConfigError, match=re.escape(text)):
+        tjb.batch_config_from_flags(flag_values=parsed(*arguments))
+
+
+@pytest.mark.parametrize("literal", ["{'a': digits}", "{'a': ", "", "{[]: 1}"])
+def test_flag_that_is_no_literal_shows_how_to_write_it(literal: str) -> None:
+    with pytest.raises(flags.IllegalFlagValueError, match="a Python dict in quotes, such as"):
+        parsed(f"--sources={literal}")

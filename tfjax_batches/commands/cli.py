@@ -26,6 +26,8 @@ Metadata of the dataset are enough: no record is read, and the machines need not
   {PROGRAM} describe mnist --global_batch_size=1024 --processes=64 --devices_per_process=4
   {PROGRAM} describe c4 --global_batch_size=512 --mesh=data=32,model=8 --spec=data,model \\
       --processes=64 --features=text --keep_on_host=text
+  {PROGRAM} describe --sources="{{'a': {{'dataset': 'mnist'}}, 'b': {{'dataset': 'kmnist'}}}}" \\
+      --weights="{{'a': 0.7, 'b': 0.3}}" --global_batch_size=256
 """,
     "preview": f"""\
 Print the first examples of a run, decoded and after each transform.
@@ -68,11 +70,17 @@ def parse_command_line(argv: Sequence[str] | None) -> argparse.Namespace:
             known |= field_options().keys()
         hint = nearest_hint(unknown[0].lstrip("-").partition("=")[0], known)
         parser.error(f"unrecognized arguments: {' '.join(unknown)}. {hint}")
+    if (
+        arguments.command in _WITH_FIELDS
+        and arguments.dataset is None
+        and "sources" not in arguments
+    ):
+        parser.error("a dataset or --sources is required")
     return arguments
 
 
 def given_fields(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the fields of `BatchConfig` that were given, including the dataset."""
+    """Return the fields of the config that were given, and the dataset; None: of a mixture."""
     return {name: value for name, value in vars(arguments).items() if name in field_options()}
 
 
@@ -87,10 +95,12 @@ def _make_parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=about.splitlines()[0], description=about, **style)
         if name == "ops":
             continue
-        command.add_argument("dataset", help="TFDS name[/config][:version], or a versioned folder")
+        text = "TFDS name[/config][:version], or a versioned folder"
         if name in _WITH_FIELDS:
+            command.add_argument("dataset", nargs="?", help=f"{text}; or give --sources")
             _add_fields(command)
         else:
+            command.add_argument("dataset", help=text)
             command.add_argument("--split", help="One split. Default: all splits.")
             command.add_argument("--data_dir", help="Folder of prepared datasets.")
         if name == "describe":
@@ -103,7 +113,7 @@ def _make_parser() -> argparse.ArgumentParser:
 
 
 def _add_fields(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("fields of BatchConfig")
+    group = parser.add_argument_group("fields of BatchConfig and MixtureConfig")
     for name, field in field_options().items():
         if name == "dataset":
             continue

@@ -22,6 +22,6 @@ def run(arguments: argparse.Namespace) -> int:
         Schedule.of(fields.get("global_batch_size", 0)).rows_at(0),
         arguments.processes,
     )
-    dataset = fields.pop("dataset")
+    dataset = fields.pop("dataset")  # None: of a mixture
     print(dry_run(dataset, layout, process_index=arguments.process, **fields).describe())
     return 0

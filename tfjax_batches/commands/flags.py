@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""absl flags for a `BatchConfig` and its sharding, for programs without `ml_collections`.
+"""absl flags for a config and its sharding, for programs without `ml_collections`.
 
-The flags are made from the fields of `BatchConfig`. Importing this module defines none.
+The flags are made from the fields of `BatchConfig` and `MixtureConfig`. Importing this module
+defines none.
 """
 
 import sys
@@ -13,20 +14,21 @@ from absl import flags
 from jax.sharding import Mesh, NamedSharding
 
 from tfjax_batches.commands.options import FieldOption, field_options
-from tfjax_batches.config.batch_config import BatchConfig
-from tfjax_batches.errors import ConfigError, nearest_hint
+from tfjax_batches.config.batch_config import Config, make_config
+from tfjax_batches.errors import ConfigError
 from tfjax_batches.placing.sharding import data_sharding
 from tfjax_batches.planning.mesh_text import parse_mesh_shape
 
 
 def define_batch_flags(prefix: str = "", flag_values: flags.FlagValues = flags.FLAGS) -> None:
-    """Define a flag for each field of `BatchConfig`, and `--mesh` and `--data_axes`.
+    """Define a flag for each field of `BatchConfig` and `MixtureConfig`, `--mesh`, `--data_axes`.
 
     Call it where flags are defined, at the top of the program. A value that its field cannot have
     is a one-line error of the command line. Defining the same flags again does nothing.
 
     Lists are written with commas (`--features=image,label`), lengths as `--pad_to=objects/bbox=16`,
     batch sizes by step as `--global_batch_size=0:256,10000:512`, and `none` stands for None.
+    Sources and weights are Python literals: `--sources="{'web': {'dataset': 'c4'}, …}"`.
 
     Args:
         prefix: Put before the names of the fields, such as `"eval_"`, but not before `--mesh` and
@@ -56,28 +58,27 @@ def define_batch_flags(prefix: str = "", flag_values: flags.FlagValues = flags.F
 
 def batch_config_from_flags(
     prefix: str = "", flag_values: flags.FlagValues = flags.FLAGS, **fields: Any
-) -> BatchConfig:
-    """Return the config of the flags. If none were parsed, as in a notebook, they have defaults.
+) -> Config:
+    """Return the config of the flags, that of a mixture where `--sources` is given.
+
+    If none were parsed, as in a notebook, they have defaults.
 
     Args:
         prefix: The prefix given to `define_batch_flags`.
         flag_values: Where the flags are defined.
-        **fields: Fields of `BatchConfig` that replace those of the flags.
+        **fields: Fields that replace those of the flags.
 
     Returns:
         A config, which `build` checks.
 
     Raises:
-        ConfigError: The flags are not defined, or a keyword is not a field.
+        ConfigError: The flags are not defined; or a flag or keyword is no field of this config, as
+            `--dataset` is none of a mixture.
     """
-    names = field_options().keys()
-    if unknown := sorted(fields.keys() - names):
-        hint = nearest_hint(unknown[0], names)
-        raise ConfigError(f"Keywords are fields of BatchConfig; {unknown[0]!r} is not one. {hint}")
-    values = {name: _value_of(f"{prefix}{name}", flag_values) for name in names}
-    if values["pad_to"] is None:
-        del values["pad_to"]
-    return BatchConfig(**{**values, **fields})
+    options = field_options()
+    values = {name: _value_of(f"{prefix}{name}", flag_values) for name in options}
+    given = {name: value for name, value in values.items() if value != options[name].default}
+    return make_config(None, {**given, **fields}, "batch_config_from_flags")
 
 
 def sharding_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> NamedSharding:

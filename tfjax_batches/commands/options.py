@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fields of `BatchConfig` as options of commands and as flags.
+"""The fields of `BatchConfig` and `MixtureConfig` as options of commands and as flags.
 
-Name, type, default and documentation come from the class itself, so that neither can differ from
-it. Lists are written with commas, lengths as `objects/bbox=16,words=8`, batch sizes by step as
-`0:256,10000:512`, and None as `none`.
+Name, type, default and documentation come from the classes themselves, so that neither can differ
+from them. Lists are written with commas, lengths as `objects/bbox=16,words=8`, batch sizes by step
+as `0:256,10000:512`, sources and weights as Python literals, and None as `none`.
 """
 
 import argparse
+import ast
 import dataclasses
 import functools
 import inspect
@@ -16,8 +17,9 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from tfjax_batches.config.batch_config import BatchConfig
+from tfjax_batches.config.batch_config import MIXTURE_ONLY, BatchConfig, Config
 from tfjax_batches.config.field_checks import check_fields
+from tfjax_batches.config.mixture_config import MixtureConfig
 from tfjax_batches.features.paths import path_text
 from tfjax_batches.planning.schedule import BatchSize
 
@@ -52,6 +54,8 @@ class FieldOption:
             value = self.read(text)
         except ValueError as error:
             raise OptionError(f"expected {self.expected}; got {text!r}") from error
+        if self.name in MIXTURE_ONLY:
+            return value  # checked as a whole
         checked, errors = check_fields({self.name: value})
         if errors:
             raise OptionError(errors[0])
@@ -60,15 +64,20 @@ class FieldOption:
 
 @functools.cache
 def field_options() -> dict[str, FieldOption]:
-    """Return how each field is written, by name, in the order of `BatchConfig`."""
-    section = (inspect.getdoc(BatchConfig) or "").partition("Attributes:\n")[2]
+    """Return how each field is written, by name: those of `BatchConfig`, then of mixtures only."""
+    of_mixtures = _options_of(MixtureConfig)
+    return _options_of(BatchConfig) | {name: of_mixtures[name] for name in sorted(MIXTURE_ONLY)}
+
+
+def _options_of(kind: type[Config]) -> dict[str, FieldOption]:
+    section = (inspect.getdoc(kind) or "").partition("Attributes:\n")[2]
     entries = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", section, re.MULTILINE)
     docs = {name: re.sub(r"\s+", " ", text.replace("`", "")) for name, text in entries}
     options = {}
-    for field in dataclasses.fields(BatchConfig):
+    for field in dataclasses.fields(kind):
         is_optional = isinstance(field.type, types.UnionType)
-        kind = typing.get_args(field.type)[0] if is_optional else field.type  # the other is None
-        expected, read, write = _BATCH_SIZES if field.name == "global_batch_size" else _FORMS[kind]
+        type_of = typing.get_args(field.type)[0] if is_optional else field.type  # or None
+        expected, read, write = _FORMS_BY_NAME.get(field.name) or _FORMS[type_of]
         options[field.name] = FieldOption(
             name=field.name,
             doc=docs.get(field.name, ""),
@@ -110,6 +119,13 @@ def _write_batch_size(size: BatchSize) -> str:
     return ",".join(f"{step}:{rows}" for step, rows in size)
 
 
+def _parse_literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        raise ValueError(text) from error
+
+
 _Form: TypeAlias = tuple[str, Callable[[str], Any], Callable[[Any], str]]
 
 _FORMS: dict[Any, _Form] = {
@@ -129,9 +145,22 @@ _FORMS: dict[Any, _Form] = {
     ),
 }
 
-# Its annotation is that of lengths: `config_flags` reads literals for no other.
-_BATCH_SIZES: _Form = (
-    "an integer, or sizes by step such as 0:256,10000:512",
-    _parse_batch_size,
-    _write_batch_size,
-)
+# Their annotation is that of lengths: `config_flags` reads literals for no other.
+_FORMS_BY_NAME: dict[str, _Form] = {
+    "global_batch_size": (
+        "an integer, or sizes by step such as 0:256,10000:512",
+        _parse_batch_size,
+        _write_batch_size,
+    ),
+    "sources": (
+        """a Python dict in quotes, such as "{'web': {'dataset': 'c4'}}\"""",
+        _parse_literal,
+        repr,
+    ),
+    "weights": (
+        """a Python literal in quotes, such as "{'web': 0.7, 'books': 0.3}" or """
+        """"[(0, {'web': 1}), (100, {'web': 0.7, 'books': 0.3})]\"""",
+        _parse_literal,
+        repr,
+    ),
+}

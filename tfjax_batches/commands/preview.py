@@ -25,8 +25,14 @@ def run(arguments: argparse.Namespace) -> int:
     batch_size = Schedule.of(fields.get("global_batch_size", arguments.rows)).rows_at(0)
     layout = BatchLayout.simulate({"data": 1}, (), batch_size, process_of_device=1)
     loader = dry_run(fields.pop("dataset"), layout, **fields)
-    stages = loader.preview(min(arguments.rows, loader.plan.examples_of_epoch))
-    print("\n\n".join(str(_describe_stage(stage, each)) for stage, each in stages.items()))
+    descriptions = [
+        _describe_stage(f"{source}: {stage}" if len(loader.sources) > 1 else stage, features)
+        for source, plan in zip(loader.sources, loader.plan.sources, strict=True)
+        for stage, features in loader.preview(
+            min(arguments.rows, plan.epochs.delivered), source
+        ).items()
+    ]
+    print("\n\n".join(map(str, descriptions)))
     return 0
 
 

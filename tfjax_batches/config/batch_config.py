@@ -148,11 +148,22 @@ class BatchConfig:
 Config: TypeAlias = BatchConfig | MixtureConfig
 """A run of one dataset, or of several."""
 
-# Fields of `BatchConfig` that a mixture has in another form, or not at all.
-_MIXTURE_HINTS = {
-    "num_epochs": "Set max_epochs of a Source, and exhausted.",
-    "remainder": "A mixture has no end of an epoch; it ends with its last whole batch.",
-    "filter": "Set filter of a Source.",
+MIXTURE_ONLY = frozenset({"sources", "weights", "exhausted", "with_sources"})
+"""Fields of `MixtureConfig` that `BatchConfig` has not."""
+
+# What to do about a field that the other kind of config has.
+_HINTS: dict[type, dict[str, str]] = {
+    BatchConfig: dict.fromkeys(
+        MIXTURE_ONLY, "It is of a mixture: give sources={'web': {'dataset': …}} too."
+    ),
+    MixtureConfig: {
+        **{
+            field.name: f"Write it in a source: sources={{'web': {{{field.name!r}: …}}}}."
+            for field in dataclasses.fields(Source)
+        },
+        "num_epochs": "Set max_epochs of a Source, and exhausted.",
+        "remainder": "A mixture has no end of an epoch; it ends with its last whole batch.",
+    },
 }
 
 
@@ -173,7 +184,7 @@ def sources_of(config: Config, filter: Any) -> dict[str, Source]:
     if filter is not None:
         raise ConfigError(
             f"A filter selects examples of one dataset; got filter={filter!r} for a mixture. "
-            f"{_MIXTURE_HINTS['filter']}"
+            f"{_HINTS[MixtureConfig]['filter']}"
         )
     return dict(config.sources)
 
@@ -197,7 +208,7 @@ def make_config(config: Any, fields: Mapping[str, Any], caller: str) -> Config:
         caller: The function that took them, for messages.
 
     Raises:
-        ConfigError: A name is not that of a field, or a dataset is given twice.
+        ConfigError: A name is not that of a field, or a dataset is given twice or beside a mixture.
     """
     if isinstance(config, MixtureConfig):
         rule = f"{caller}() takes the fields of MixtureConfig as keywords beside one"
@@ -207,6 +218,11 @@ def make_config(config: Any, fields: Mapping[str, Any], caller: str) -> Config:
     kind = MixtureConfig if "sources" in {**(given or {}), **fields} else BatchConfig
     rule = f"{caller}() takes the fields of {kind.__name__} as keywords"
     _check_names(fields, kind, rule, _ARGUMENTS)
+    if kind is MixtureConfig and config is not None and given is None:
+        raise ConfigError(
+            f"The datasets of a mixture are in its sources; got {config!r} beside them. "
+            f"{_HINTS[MixtureConfig]['dataset']}"
+        )
     if isinstance(config, BatchConfig):
         return dataclasses.replace(config, **fields)
     if given is not None:
@@ -225,10 +241,9 @@ def _check_names(
 ) -> None:
     """Raise ConfigError unless all are names of fields; `arguments` may be meant, too."""
     known = {field.name for field in dataclasses.fields(kind)}
-    special = _MIXTURE_HINTS if kind is MixtureConfig else {}
     if unknown := sorted(str(name) for name in names if name not in known):
         hints = (
-            f"  {name!r}: {special.get(name) or nearest_hint(name, {*known, *arguments})}"
+            f"  {name!r}: {_HINTS[kind].get(name) or nearest_hint(name, {*known, *arguments})}"
             for name in unknown
         )
         raise ConfigError(f"{rule}; unknown:\n" + "\n".join(hints))

@@ -33,7 +33,7 @@ def describe_blocks(
                     f"{order.num_blocks:,} of {shape.block_size:,} examples",
                     bytes_text(round(shape.block_bytes)) if shape.block_bytes else "not known",
                     f"{live:,.0f}, {bytes_text(round(live * shape.block_bytes))}",
-                    f"{order.num_blocks + shape.columns:,}, not {order.size:,}",
+                    f"{min(order.num_blocks + shape.columns, order.size):,}, not {order.size:,}",
                 )
             )
     header = ("shuffled", "blocks", "a block", f"live on process {process}", "ranges of an epoch")
