@@ -37,6 +37,14 @@ def test_restore_on_other_processes_and_meshes_goes_on_bit_for_bit(launches: Lau
         assert len(set(digests)) == 1
 
 
+def test_law_1_every_topology_gives_the_same_mixture_in_stages_and_sizes(
+    launches: Launches,
+) -> None:
+    checked = reports_everywhere(launches, "go_on_from_state")
+    assert len(checked) == 7
+    assert len({found["whole_mixture"] for _, found in checked}) == 1
+
+
 def test_evaluation_counts_equal_numpy_for_every_size_and_topology(launches: Launches) -> None:
     checked = reports_everywhere(launches, "evaluate_exactly")
     runs = []

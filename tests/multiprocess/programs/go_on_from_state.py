@@ -34,13 +34,14 @@ def build(folder: str, *shape: int) -> tjb.BatchLoader:
 
 def build_mixture(folder: str, *shape: int) -> tjb.BatchLoader:
     mesh = Mesh(np.array(jax.devices()).reshape(shape), ("data", "model"))
-    source = tjb.Source(dataset=folder, features=("number", "vector"), max_epochs=1)
-    other = dataclasses.replace(source, split="test", shuffle="none", max_epochs=2)
+    source = tjb.Source(dataset=folder, features=("number", "vector"), max_epochs=3)
+    other = dataclasses.replace(source, split="test", shuffle="none", max_epochs=4)
     mixture = tjb.MixtureConfig(
         sources={"a": source, "b": other},
-        weights=[(0, {"a": 3, "b": 1}), (2, {"a": 1, "b": 1})],
+        # The state is saved at step 3; sizes change before and after it, and so do the weights.
+        weights=[(0, {"a": 3, "b": 1}), (2, {"a": 1, "b": 1}), (5, {"a": 1, "b": 2})],
+        global_batch_size=[(0, 8), (1, 4), (4, 12)],
         exhausted="redistribute",
-        global_batch_size=8,
         with_ids=True,
         with_sources=True,
     )
@@ -58,7 +59,7 @@ def check_odd_weights_are_named(folder: str) -> None:
 
 
 def main(folder: str, state_file: str) -> None:
-    """Print digests of all batches after a state, which must not depend on the processes.
+    """Print digests of all batches after a state, and of a whole run: equal on all processes.
 
     Args:
         folder: Folder of `Numbers`.
@@ -83,5 +84,7 @@ def main(folder: str, state_file: str) -> None:
             print(f"{name}_on_{shape[0]}_by_{shape[1]}: {digest}", flush=True)
     if jax.process_index() == 0 and not saved:
         path.write_text(json.dumps(states))
+    with iter(build_mixture(folder, 4, 1)) as batches:
+        print(f"whole_mixture: {digest_of_rest(batches)}", flush=True)
     if jax.process_count() > 1:
         check_odd_weights_are_named(folder)
