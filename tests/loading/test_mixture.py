@@ -309,6 +309,42 @@ def test_restore_refuses_another_past_and_names_the_step(folder: str) -> None:
         tjb.build(replaced(config, "small", max_epochs=1)).restore(state_after(config, 6))
 
 
+def test_restore_names_the_source_whose_max_epochs_changed(folder: str) -> None:
+    def ended(epochs: int | None, exhausted: str = "redistribute") -> tjb.MixtureConfig:
+        stages = [(0, {"big": 1, "small": 1}), (6, {"big": 2, "small": 1})]
+        config = mixture(folder, weights=stages, exhausted=exhausted)
+        return replaced(config, "small", max_epochs=epochs)
+
+    state = state_after(ended(2), 8)  # `small` is used up in step 3
+    for epochs, row in ((1, 13), (3, 25), (None, 25)):
+        with pytest.raises(tjb.StateError) as caught:
+            tjb.build(ended(epochs)).restore(state)
+        (line,) = (line for line in str(caught.value).splitlines() if line.startswith("  "))
+        assert line.startswith(f"  weights from row {row} on: saved ")
+        assert "set max_epochs of 'small' back if it was used up there" in line
+        assert line.endswith(f"or else the weights of step {row / 8:g}")
+    with pytest.raises(
+        tjb.StateError, match=r"the 25 rows of the run\. Set exhausted and max_epochs"
+    ):
+        tjb.build(ended(2, "stop")).restore(state)
+    tjb.build(ended(2)).restore(state).close()
+    # One that is not used up before the position may have another max_epochs.
+    tjb.build(ended(3)).restore(state_after(ended(2), 3)).close()
+
+
+def test_restore_takes_weights_of_exactly_the_same_ratios(folder: str) -> None:
+    config = mixture(folder, weights={"big": 0.65, "small": 0.35})
+    state = state_after(config, 2)
+    whole = numbers_from(iter(tjb.build(config)), 6)
+    doubled = mixture(folder, weights={"big": 1.3, "small": 0.7})
+    assert numbers_from(tjb.build(doubled).restore(state), 4) == whole[16:]
+    # 0.65 / 0.35 is not 65 / 35 in binary, and rows do differ.
+    integers = mixture(folder, weights={"big": 65, "small": 35})
+    assert numbers_from(iter(tjb.build(integers)), 6) != whole
+    with pytest.raises(tjb.StateError, match="set the weights of step 0 back"):
+        tjb.build(integers).restore(state)
+
+
 def test_states_of_20_sources_are_small_and_tell_changes(folder: str) -> None:
     source = tjb.Source(dataset=folder, features=FIELDS)
     names = [f"source_{number:02}" for number in range(20)]

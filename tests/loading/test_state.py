@@ -107,6 +107,12 @@ def test_long_values_that_differ_anywhere_are_told_apart() -> None:
         read_state(state, PLAN, fingerprint_of(PLAN, features=[*names[:-1], "other"]))
 
 
+def test_dicts_of_numbers_other_than_weights_are_compared_by_value() -> None:
+    state = state_at(8, PLAN, pad_to={"tokens": 128})
+    with pytest.raises(StateError, match=r"pad_to: .*128.*256"):
+        read_state(state, PLAN, fingerprint_of(PLAN, pad_to={"tokens": 256}))
+
+
 def ops_of(dtype: str) -> list[Any]:
     """Return the ops of a usual config for ImageNet, as fingerprints hold them."""
     normalize = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "scale": 255}

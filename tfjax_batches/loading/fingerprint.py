@@ -8,17 +8,22 @@ sizes that begin later.
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 from tfjax_batches.planning.order import ORDER_VERSION
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.planning.schedule import Schedule
+from tfjax_batches.text.numbers import is_number
 
 SIZES = "global_batch_size by step"
 
 Fingerprint = Mapping[str, Any]
 """Field → JSON value, of all that the rows of a run depend on."""
+
+_STAGE = re.compile(r"weights from row (\d+) on")
 
 # Where a fingerprint is longer (hundreds of features, say), its longest values are kept as digests:
 # a state is under 2 KB.
@@ -103,6 +108,8 @@ def shorten(fields: Mapping[str, Any]) -> dict[str, Any]:
 def find_differences(saved: Fingerprint, present: Fingerprint) -> dict[str, tuple[str, str]]:
     """Return the saved and the present value, as text, of each field that differs.
 
+    Of the stages that differ only the first is among them, since others may follow from it.
+
     Args:
         saved: Fields as `shorten` returned them, perhaps by way of JSON.
         present: Fields as `past_of` returns them.
@@ -111,12 +118,46 @@ def find_differences(saved: Fingerprint, present: Fingerprint) -> dict[str, tupl
         present = _fold_sources(present)
     # As text: 0, 0.0 and False are equal in Python, and a field that is null is not a missing one.
     was, now = ({name: json.dumps(each[name]) for name in each} for each in (saved, present))
-    return {
-        name: (was.get(name, "nothing"), now.get(name, "nothing"))
+    differing = [
+        name
         for name in {**was, **now}
         if not _is_same(was.get(name), now.get(name))
         and not (_is_graphs(name) and not _are_comparable(saved.get(name), present.get(name)))
+        and not (_is_stage(name) and _are_proportional(saved.get(name), present.get(name)))
+    ]
+    later = sorted(filter(_is_stage, differing), key=row_of_stage)[1:]
+    return {
+        name: (was.get(name, "nothing"), now.get(name, "nothing"))
+        for name in differing
+        if name not in later
     }
+
+
+def row_of_stage(name: str) -> int | None:
+    """Return the first row of the stage whose weights a field holds; None: it holds no weights."""
+    found = _STAGE.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def find_ended(saved: Fingerprint, present: Fingerprint, row: int) -> list[str]:
+    """Return the sources that have rows from a row on in one run only, the others being equal.
+
+    Args:
+        saved: As for `find_differences`.
+        present: As for `find_differences`.
+        row: The first row of a stage.
+    """
+    was, now = _weights_at(saved, row), _weights_at(present, row)
+    if not (isinstance(was, Mapping) and isinstance(now, Mapping)):
+        return []  # a digest
+    are_equal = all(was[name] == now[name] for name in was.keys() & now.keys())
+    return sorted(was.keys() ^ now.keys()) if are_equal else []
+
+
+def _weights_at(fields: Fingerprint, row: int) -> Any:
+    starts = [start for name in fields if (start := row_of_stage(name)) is not None]
+    last = max((start for start in starts if start <= row), default=0)
+    return fields.get(f"weights from row {last} on")
 
 
 def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,6 +175,19 @@ def _fold_sources(fields: Mapping[str, Any]) -> dict[str, Any]:
         elif field != "graphs":
             of_source.setdefault(f"{source}]", {})[field] = value
     return folded | {s: _sha256(json.dumps(each)) for s, each in of_source.items()}
+
+
+def _are_proportional(was: Any, now: Any) -> bool:
+    """Return whether weights have exactly the same ratios, which give the same rows."""
+    if not (isinstance(was, Mapping) and isinstance(now, Mapping) and was.keys() == now.keys()):
+        return False
+    if not all(is_number(weight) and weight > 0 for weight in [*was.values(), *now.values()]):
+        return False
+    return len({Fraction(was[name]) / Fraction(now[name]) for name in was}) == 1
+
+
+def _is_stage(name: str) -> bool:
+    return row_of_stage(name) is not None
 
 
 def _is_graphs(name: str) -> bool:

@@ -324,7 +324,8 @@ class BatchLoader:
         so may `num_epochs`, and under CARRY the batch size: rows go on from the same position, and
         steps count as if all batches before had the new size. Of sizes by step, those that begin
         later may have changed. Of a mixture, the stages that begin later may have changed, and so
-        may sources that only they draw from.
+        may sources that only they draw from. Weights of past stages may all be multiplied by a
+        number if their ratios stay exactly the same in binary, as by 2.
 
         Args:
             state: What `BatchIterator.get_state` returned, on any process.

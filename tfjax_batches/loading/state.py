@@ -9,14 +9,21 @@ of under 2 KB, and is checked whole before it is used.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
 
 from tfjax_batches.errors import StateError
-from tfjax_batches.loading.fingerprint import SIZES, Fingerprint, find_differences, past_of, shorten
+from tfjax_batches.loading.fingerprint import (
+    SIZES,
+    Fingerprint,
+    find_differences,
+    find_ended,
+    past_of,
+    row_of_stage,
+    shorten,
+)
 from tfjax_batches.planning.plan import BatchPlan
 from tfjax_batches.planning.schedule import MOST_POSITIONS
 from tfjax_batches.version import __version__
@@ -103,7 +110,7 @@ def read_state(state: Any, plan: BatchPlan, fingerprint: Fingerprint) -> tuple[B
 def _end_text(plan: BatchPlan, fingerprint: Fingerprint) -> str:
     """Return what ends a run, and how to make it longer."""
     if "stages" in fingerprint:
-        return "of the run. Raise max_epochs of the sources that are used up"
+        return "of the run. Set exhausted and max_epochs of the sources back"
     return f"of num_epochs={plan.sources[0].epochs.count}. Raise num_epochs"
 
 
@@ -123,9 +130,11 @@ def _check_same_rows(saved: Fingerprint, past: Fingerprint, release: str, plan: 
 
 
 def _fix_of(name: str, saved: Fingerprint, past: Fingerprint, plan: BatchPlan) -> str:
-    if found := re.fullmatch(r"weights from row (\d+) on", name):
-        step = plan.schedule.fraction_of(int(found[1]))
-        return f"set the weights of step {step:g} back: only later stages may change"
+    if (row := row_of_stage(name)) is not None:
+        where = f"the weights of step {plan.schedule.fraction_of(row):g}"
+        if ended := ", ".join(map(repr, find_ended(saved, past, row))):
+            return f"set max_epochs of {ended} back if it was used up there, or else {where}"
+        return f"set {where} back: only later stages may change"
     if name == SIZES:
         first = _first_other_size(saved, past)
         return f"set the size of step {first} back: only those of later steps may change"
