@@ -160,6 +160,15 @@ def test_prefetcher_keeps_what_waits_under_max_bytes(max_bytes: int, ahead: int)
             assert len(placed) == step + 1 + ahead
 
 
+def test_prefetcher_makes_smaller_batches_ahead_after_one_beyond_max_bytes() -> None:
+    def place(rows: int) -> jax.Array:
+        return jax.numpy.zeros(rows, jax.numpy.float32)
+
+    with Prefetcher(iter([64, 64, 4, 4, 4, 4, 4]), place, depth=2, max_bytes=128) as batches:
+        assert [next(batches).size for _ in range(3)] == [64, 64, 4]
+        assert eventually(lambda: len(batches._buffer._entries) == 2)
+
+
 def test_prefetcher_two_consumers_that_wait_for_one_batch_each_both_get_it() -> None:
     """The one that is served first must not hide that the other still waits."""
     release = threading.Event()

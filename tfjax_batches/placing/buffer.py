@@ -25,15 +25,15 @@ class Buffer(Generic[B]):
     Args:
         depth: Batches that may wait.
         max_bytes: Bytes of device memory that the waiting batches may take on this process. The
-            next batch is assumed to be as large as the largest so far. The first batch, and any
-            larger than `max_bytes`, is admitted only while a consumer is blocked on it. None: no
-            limit.
+            next batch is assumed to be as large as the one before. The first batch, and any after
+            one larger than `max_bytes`, is admitted only while a consumer is blocked on it. None:
+            no limit.
     """
 
     def __init__(self, depth: int, max_bytes: int | None) -> None:
         self._depth = depth
         self._max_bytes = max_bytes
-        self._largest_bytes: int | None = None
+        self._last_bytes: int | None = None
         self._entries: deque[tuple[B, Any, int]] = deque()  # batch, state after it, its bytes
         self._error: BaseException | None = None
         self._traceback: TracebackType | None = None
@@ -53,7 +53,7 @@ class Buffer(Generic[B]):
         with self._changed:
             if not self._shut:
                 self._entries.append((batch, state, num_bytes))
-                self._largest_bytes = max(self._largest_bytes or 0, num_bytes)
+                self._last_bytes = num_bytes
                 self._changed.notify_all()
 
     def fail(self, error: BaseException) -> None:
@@ -110,10 +110,10 @@ class Buffer(Generic[B]):
             return False
         if self._max_bytes is None:
             return True
-        if self._largest_bytes is None:
+        if self._last_bytes is None:
             return False
         waiting = sum(num_bytes for *_, num_bytes in self._entries)
-        return waiting + self._largest_bytes <= self._max_bytes
+        return waiting + self._last_bytes <= self._max_bytes
 
 
 def _device_bytes(batch: Any) -> int:
