@@ -156,6 +156,28 @@ def test_describe_tells_where_shapes_change(numbers_folder: str) -> None:
     assert "shapes from step" not in str(build(numbers_folder, global_batch_size=8).describe())
 
 
+def test_describe_tells_the_memory_of_the_largest_batches(numbers_folder: str) -> None:
+    def memory(sizes: Any) -> list[list[str]]:
+        lines = str(build(numbers_folder, global_batch_size=sizes).describe()).splitlines()
+        return [line.removeprefix("  largest").split() for line in lines[-2:]]
+
+    assert memory(SIZES) == memory(12)
+    assert memory(12)[0][0] == "step"
+
+
+def test_warnings_offer_only_remainders_that_take_the_sizes(
+    numbers_folder: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for sizes, is_offered in ((8, True), (SIZES, False), (32, True), ([(0, 32), (2, 8)], False)):
+        caplog.clear()
+        build(numbers_folder, global_batch_size=sizes)
+        assert "do not fill a batch of" in caplog.text
+        assert ("steps_per_epoch is 0" in caplog.text) == (sizes not in (8, SIZES))
+        assert ("remainder='pad'" in caplog.text) == is_offered
+    with pytest.raises(tjb.ConfigError, match=r"Lower global_batch_size\.$"):
+        build(numbers_folder, global_batch_size=[(0, 32), (2, 8)], num_epochs=1)
+
+
 def test_explain_finds_the_example_after_a_change(numbers_folder: str) -> None:
     def refuse(example: dict[str, Any]) -> dict[str, Any]:
         tf.debugging.assert_none_equal(example["number"], tf.constant(17, tf.int64))

@@ -179,14 +179,16 @@ def _log_summary(loader: BatchLoader) -> None:
     plan = loader.plan
     if isinstance(loader.config, MixtureConfig):
         return  # it ends where it ends, and no option would deliver its last rows
+    takes_pad = len(plan.schedule.sizes) == 1
     if plan.steps_per_epoch == 0:
         logging.warning(
             "tfjax_batches: steps_per_epoch is 0: a batch has %d rows, more than the %d examples "
             "of an epoch, so it holds examples of several epochs. A global_batch_size of at most "
-            "%d fits in an epoch; remainder='pad' gives each epoch one padded batch.",
+            "%d fits in an epoch%s.",
             plan.global_batch_size,
             plan.num_examples,
             plan.num_examples,
+            "; remainder='pad' gives each epoch one padded batch" if takes_pad else "",
         )
     for count, when in (
         (plan.sources[0].epochs.left_out, f"of each epoch of {plan.num_examples}"),
@@ -194,9 +196,10 @@ def _log_summary(loader: BatchLoader) -> None:
     ):
         if count:
             logging.warning(
-                "tfjax_batches: %d examples are left out %s, since they do not fill a batch of %d; "
-                "remainder='pad' delivers them.",
+                "tfjax_batches: %d examples are left out %s, since they do not fill a batch of "
+                "%d%s.",
                 count,
                 when,
                 plan.schedule.rows_at(plan.num_steps or 0),
+                "; remainder='pad' delivers them" if takes_pad else "",
             )

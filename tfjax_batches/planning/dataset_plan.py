@@ -48,11 +48,11 @@ def plan_dataset(
     )
     num_rows = epochs.num_places
     if epochs.length == 0 or (num_rows is not None and num_rows < first_size):
+        pad = " or use remainder='pad'" if len(schedule.sizes) == 1 else ""
         raise ConfigError(
             f"remainder={remainder.value!r} needs examples for one whole batch; "
             f"{selection.describe()} with num_epochs={num_epochs} do not fill "
-            f"global_batch_size={first_size}. "
-            "Lower global_batch_size or use remainder='pad'."
+            f"global_batch_size={first_size}. Lower global_batch_size{pad}."
         )
     order = make_order(shuffle, num_examples, seed, shape)
     return BatchPlan(

@@ -64,7 +64,7 @@ def describe_run(
             *rows.tables[1:],
             _sizes_table(layouts, plan, pipeline.process_index),
             _features_table(device_specs, pipeline.host_specs, plan.global_batch_size),
-            _memory_facts(config, layout, pipeline.process_index, device_specs),
+            _memory_facts(config, layouts, pipeline.process_index, device_specs),
         ),
     )
 
@@ -127,20 +127,26 @@ def _host_bytes_text(spec: FeatureSpec, rows: int) -> str:
 
 
 def _memory_facts(
-    config: Config, layout: BatchLayout, process: int, device_specs: DeviceSpecs
+    config: Config, layouts: Mapping[int, BatchLayout], process: int, device_specs: DeviceSpecs
 ) -> Table:
-    """Return the bytes of the batches on all devices, on this process and on one device."""
+    """Return the bytes of the largest batches on all devices, on this process and on one device."""
     specs = device_specs.values()
     depth, cap_bytes = config.prefetch_depth, config.prefetch_bytes
-    whole = sum(bytes_of(spec.dtype, spec.shape) for spec in specs)
-    device = sum(map(shard_bytes, specs))
+    first, largest = next(iter(layouts)), max(layouts)
+    layout = layouts[largest]
+    # `device_specs` are of the first size; bytes grow with the rows.
+    whole = sum(bytes_of(spec.dtype, spec.shape) for spec in specs) * largest // first
+    device = sum(map(shard_bytes, specs)) * largest // first
     # Not `local_bytes`: the mesh of a dry run has no devices.
     on_process = device * layout.process_of_device.count(process)
     cap = "" if cap_bytes is None else f", capped at {bytes_text(cap_bytes)}"
+    title = "step" if len(layouts) == 1 else "largest step"
     return facts(
-        step=f"{bytes_text(whole)} in all, process {process} reads "
-        f"{count_text(layout.process_batch_size(process), 'row')} of it; "
-        f"{bytes_text(on_process)} on its devices, {bytes_text(device)} on each",
-        buffer=f"{count_text(depth, 'batch', 'batches')}, "
-        f"{bytes_text(depth * on_process)} on the devices of process {process}{cap}",
+        **{
+            title: f"{bytes_text(whole)} in all, process {process} reads "
+            f"{count_text(layout.process_batch_size(process), 'row')} of it; "
+            f"{bytes_text(on_process)} on its devices, {bytes_text(device)} on each",
+            "buffer": f"{count_text(depth, 'batch', 'batches')}, "
+            f"{bytes_text(depth * on_process)} on the devices of process {process}{cap}",
+        }
     )
