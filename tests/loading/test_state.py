@@ -107,6 +107,16 @@ def test_long_values_that_differ_anywhere_are_told_apart() -> None:
         read_state(state, PLAN, fingerprint_of(PLAN, features=[*names[:-1], "other"]))
 
 
+def test_other_sizes_among_hundreds_are_refused_without_a_step() -> None:
+    sizes = [(step, 4 + step) for step in range(300)]
+    plan = make_plan(global_batch_size=sizes, num_epochs=None)
+    state = state_at(plan.position_of(250), plan)
+    assert len(json.dumps(state)) < 2048
+    other = make_plan(global_batch_size=[*sizes[:200], (200, 8), *sizes[201:]], num_epochs=None)
+    with pytest.raises(StateError, match="set the sizes of these steps back: only those of later"):
+        read_state(state, other, fingerprint_of(other))
+
+
 def test_dicts_of_numbers_other_than_weights_are_compared_by_value() -> None:
     state = state_at(8, PLAN, pad_to={"tokens": 128})
     with pytest.raises(StateError, match=r"pad_to: .*128.*256"):

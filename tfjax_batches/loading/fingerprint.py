@@ -122,14 +122,14 @@ def find_differences(saved: Fingerprint, present: Fingerprint) -> dict[str, tupl
         name
         for name in {**was, **now}
         if not _is_same(was.get(name), now.get(name))
-        and not (_is_graphs(name) and not _are_comparable(saved.get(name), present.get(name)))
-        and not (_is_stage(name) and _are_proportional(saved.get(name), present.get(name)))
+        and not _give_the_same_rows(name, saved.get(name), present.get(name))
     ]
-    later = sorted(filter(_is_stage, differing), key=row_of_stage)[1:]
+    stages = {name: row for name in differing if (row := row_of_stage(name)) is not None}
+    first = min(stages.values(), default=None)
     return {
         name: (was.get(name, "nothing"), now.get(name, "nothing"))
         for name in differing
-        if name not in later
+        if stages.get(name, first) == first
     }
 
 
@@ -177,6 +177,13 @@ def _fold_sources(fields: Mapping[str, Any]) -> dict[str, Any]:
     return folded | {s: _sha256(json.dumps(each)) for s, each in of_source.items()}
 
 
+def _give_the_same_rows(name: str, was: Any, now: Any) -> bool:
+    """Return whether values of a field that are not equal may pass for the same."""
+    if row_of_stage(name) is not None:
+        return _are_proportional(was, now)
+    return _is_graphs(name) and not _are_comparable(was, now)
+
+
 def _are_proportional(was: Any, now: Any) -> bool:
     """Return whether weights have exactly the same ratios, which give the same rows."""
     if not (isinstance(was, Mapping) and isinstance(now, Mapping) and was.keys() == now.keys()):
@@ -184,10 +191,6 @@ def _are_proportional(was: Any, now: Any) -> bool:
     if not all(is_number(weight) and weight > 0 for weight in [*was.values(), *now.values()]):
         return False
     return len({Fraction(was[name]) / Fraction(now[name]) for name in was}) == 1
-
-
-def _is_stage(name: str) -> bool:
-    return row_of_stage(name) is not None
 
 
 def _is_graphs(name: str) -> bool:

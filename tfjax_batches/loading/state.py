@@ -136,16 +136,17 @@ def _fix_of(name: str, saved: Fingerprint, past: Fingerprint, plan: BatchPlan) -
             return f"set max_epochs of {ended} back if it was used up there, or else {where}"
         return f"set {where} back: only later stages may change"
     if name == SIZES:
-        first = _first_other_size(saved, past)
-        return f"set the size of step {first} back: only those of later steps may change"
+        return f"set {_other_size(saved, past)} back: only those of later steps may change"
     field = name.rpartition(".")[2]
     return _FIXES.get(field, f"set {name} back")
 
 
-def _first_other_size(saved: Fingerprint, past: Fingerprint) -> Any:
-    """Return the first step that had another size; 0 where the sizes are kept as a digest."""
+def _other_size(saved: Fingerprint, past: Fingerprint) -> str:
+    """Return what to set back: the first size that differs, or all where they are a digest."""
     each = [{tuple(size) for size in f[SIZES]} for f in (saved, past) if isinstance(f[SIZES], list)]
-    return min(step for step, _ in each[0] ^ each[1]) if len(each) == 2 else 0
+    if len(each) < 2:
+        return "the sizes of these steps"
+    return f"the size of step {min(step for step, _ in each[0] ^ each[1])}"
 
 
 def _size_text(plan: BatchPlan) -> str:
