@@ -12,6 +12,7 @@ import tensorflow as tf
 import tfjax_batches as tjb
 from tests.made_datasets import number_example
 from tests.pipeline.test_single_steps import assert_steps_are_those_of_the_dataset
+from tfjax_batches.pipeline.group_function import GroupFunction
 
 # 23 examples an epoch. The last size is the first again.
 SIZES = [(0, 8), (2, 12), (5, 4), (9, 8)]
@@ -100,6 +101,28 @@ def test_elements_of_several_steps_end_at_a_change(
     with loader.host_batches() as batches:
         for step, batch in enumerate(batches):
             assert batch["_id"].tolist() == loader.plan_step(step).examples.tolist()
+
+
+def test_sizes_are_traced_when_they_are_near(
+    numbers_folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tfjax_batches.pipeline.host_batches._SECONDS_ALONE", 0.0)
+    traced: list[int] = []
+    trace = GroupFunction.trace
+
+    def note(self: GroupFunction, rows: Any) -> Any:
+        traced.append(rows)
+        return trace(self, rows)
+
+    monkeypatch.setattr(GroupFunction, "trace", note)
+    sizes = [(step, 4 * (step + 1)) for step in range(6)]
+    with build(numbers_folder, global_batch_size=sizes).host_batches() as batches:
+        next(batches)
+        assert traced == [4, 8]
+        next(batches)
+        assert traced == [4, 8]
+        next(batches)
+        assert traced == [4, 8, 12, 16]
 
 
 def test_law_1_processes_change_no_row(numbers_folder: str) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host batches of one iteration, which another thread can bring to an early end."""
 
+import contextlib
 import time
 import traceback
 from collections import deque
@@ -131,13 +132,17 @@ class HostBatches(Iterator[HostBatch]):
             raise
 
     def _take(self) -> Mapping[Path, Any]:
-        """Return the next element of the dataset, which is opened at the present step."""
+        """Return the next element of the dataset, which is opened at the present step.
+
+        It is opened again after the sizes of batches that it holds.
+        """
         try:
-            if self._elements is None:
-                dataset = self._make_dataset(self.step, together=True, stopped=self._stopped)
-                if self._ragged:
-                    dataset = dataset.map(split_parts)
-                self._elements = iter(dataset.as_numpy_iterator())
+            if self._elements is not None:
+                with contextlib.suppress(StopIteration):
+                    return next(self._elements)
+                if self._stopped.numpy():
+                    raise StopIteration
+            self._elements = self._open()
             return next(self._elements)
         except BaseException as error:
             # The iteration is over, but the threads of tf.data would read on, and keep the
@@ -145,6 +150,12 @@ class HostBatches(Iterator[HostBatch]):
             self._elements = None
             traceback.clear_frames(error.__traceback__)
             raise
+
+    def _open(self) -> Iterator[Mapping[Path, Any]]:
+        dataset = self._make_dataset(self.step, together=True, stopped=self._stopped)
+        if self._ragged:
+            dataset = dataset.map(split_parts)
+        return iter(dataset.as_numpy_iterator())
 
     def _join(self, element: Mapping[Path, Any]) -> HostBatch:
         """Return an element with one array for each ragged feature."""
