@@ -168,7 +168,7 @@ def test_filters_select_examples_of_their_source(folder: str) -> None:
     assert loader.num_examples == 12 + 6
     for batch in host_rows(loader, 5):
         assert (batch["number"][batch["_source"] == 0] % 2 == 0).all()
-    with pytest.raises(tjb.ConfigError, match="Set filter of a Source"):
+    with pytest.raises(tjb.ConfigError, match="Write it in a source"):
         tjb.build(mixture(folder), filter=even)
 
 
