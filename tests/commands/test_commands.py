@@ -3,6 +3,7 @@
 
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -91,6 +92,23 @@ def test_describe_and_preview_take_a_mixture(
     code, _, err = run(capsys, "describe", numbers_folder, *fields, "--global_batch_size=8")
     assert code == 2
     assert "The datasets of a mixture are in its sources" in err
+
+
+def test_plan_prints_requests_and_times_by_order(
+    numbers_folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machines = ["--processes=4", "--latency=10ms", "--bandwidth=1MB/s", "--read_threads=2"]
+    words = ["plan", numbers_folder, "--global_batch_size=8", *machines]
+    code, out, _ = run(capsys, *words, "--shuffle=block", "--block_size=4", "--block_columns=8")
+    assert code == 0
+    assert re.search(r"shuffle='global' +2 +10 ms +10 ms .* 23\n", out)  # 2 requests, 2 at a time
+    assert re.search(r"shuffle='block' +1\.22 +6\.09 ms +\S+ ms .* 14\n", out)  # of 6 blocks + 8
+    assert "shuffle='block' reads 1.64 times as fast" in out
+    code, out, _ = run(capsys, *words)
+    assert "nearly as fast" in out  # blocks of one example
+    with pytest.raises(SystemExit):
+        main([*words, "--latency=3"])
+    assert "such as 30ms or 0.5s; got '3'" in capsys.readouterr().err
 
 
 def test_index_makes_what_is_missing_and_tells_where(

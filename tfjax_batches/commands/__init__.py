@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands for a shell: `python -m tfjax_batches describe|preview|index|verify|ops`.
+"""Commands for a shell: `python -m tfjax_batches describe|preview|plan|index|verify|ops`.
 
 Each is a module of its name with `run(arguments) -> exit code`. It is imported when it runs, so
 that help and misspelt words load no TensorFlow.

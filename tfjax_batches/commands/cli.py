@@ -2,11 +2,12 @@
 """The command line: the arguments of each command."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfjax_batches.commands.options import field_options
 from tfjax_batches.errors import nearest_hint
+from tfjax_batches.text.units import parse_bandwidth, parse_seconds
 
 PROGRAM = "python -m tfjax_batches"
 
@@ -35,6 +36,14 @@ Print the first examples of a run, decoded and after each transform.
   {PROGRAM} preview digits --prepare
   {PROGRAM} preview mnist --rows=2 --preprocess='value_range(-1, 1)'
 """,
+    "plan": f"""\
+Print what reading would cost on storage far away: requests, memory and times, by order.
+
+Metadata of the dataset are enough, and the machines need not exist. Times are the least possible:
+the larger of what bytes take at the bandwidth of a process, and requests at their latency.
+
+  {PROGRAM} plan c4 --global_batch_size=512 --processes=64 --latency=30ms --bandwidth=5Gbps
+""",
     "index": f"""\
 Find the records of TFRecord files before the first run, and store the index.
 
@@ -57,7 +66,7 @@ Print the ops that --preprocess can name, with their arguments.
   {PROGRAM} ops
 """,
 }
-_WITH_FIELDS = ("describe", "preview")
+_WITH_FIELDS = ("describe", "preview", "plan")
 
 
 def parse_command_line(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -103,8 +112,10 @@ def _make_parser() -> argparse.ArgumentParser:
             command.add_argument("dataset", help=text)
             command.add_argument("--split", help="One split. Default: all splits.")
             command.add_argument("--data_dir", help="Folder of prepared datasets.")
-        if name == "describe":
+        if name in ("describe", "plan"):
             _add_machines(command)
+        if name == "plan":
+            _add_storage(command)
         if name == "verify":
             command.add_argument("--decode", action="store_true", help="Decode every example too.")
         if name == "preview":
@@ -148,3 +159,33 @@ def _add_machines(parser: argparse.ArgumentParser) -> None:
         help="Partition spec: axes of each dim, as in host+device,-,seq; - for one not split.",
     )
     group.add_argument("--process", type=int, default=0, help="Process to describe. Default: 0.")
+
+
+def _add_storage(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("storage")
+    group.add_argument(
+        "--latency",
+        type=_unit(parse_seconds),
+        default=0.03,
+        metavar="TIME",
+        help="Of a request. Default: 30ms.",
+    )
+    group.add_argument(
+        "--bandwidth",
+        type=_unit(parse_bandwidth),
+        default=625e6,
+        metavar="RATE",
+        help="Of a process, as in 5Gbps or 200MB/s. Default: 5Gbps.",
+    )
+
+
+def _unit(parse: Callable[[str], float]) -> Callable[[str], float]:
+    """Return a function whose errors argparse prints."""
+
+    def parse_argument(text: str) -> float:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return parse_argument

@@ -146,6 +146,7 @@ def make_loader(run: OpenRun, selections: Sequence[Selection | None]) -> BatchLo
             for size, layout in destination.layouts.items()
         },
         readers=tuple(each.reader for each in run.sources),
+        example_bytes=tuple(each.split.example_bytes for each in run.sources),
         group=_make_group(run, functions, has_mask=plan.remainder.has_mask),
         process_index=destination.process_index,
         pool=run.pool,
@@ -216,11 +217,10 @@ def _block_shape(run: OpenRun, source: OpenSource, selection: Selection) -> Bloc
         return None
     columns = given.block_columns or max(run.destination.layouts)
     live_bytes = MOST_LIVE_BYTES / len(run.sources)
-    example_bytes = split.num_bytes / split.num_examples
     size = given.block_size or choose_block_size(
-        selection.num_examples, example_bytes, columns, live_bytes
+        selection.num_examples, split.example_bytes, columns, live_bytes
     )
-    return BlockShape(block_size=size, columns=columns, block_bytes=size * example_bytes)
+    return BlockShape(block_size=size, columns=columns)
 
 
 def _make_group(

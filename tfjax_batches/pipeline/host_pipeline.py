@@ -71,6 +71,7 @@ class HostPipeline:
         plan: The order of the run.
         rows: Global batch size → int64[process_batch], the rows that this process holds, rising.
         readers: Access to the records of each source.
+        example_bytes: Mean size of the examples of each source by the metadata; 0: not known.
         group: What becomes of the records of a group.
         process_index: This process, named in errors.
         pool: The threads that wait for storage.
@@ -80,6 +81,7 @@ class HostPipeline:
     plan: BatchPlan
     rows: Mapping[int, Int64Array]
     readers: tuple[RecordReader, ...]
+    example_bytes: tuple[float, ...]
     group: GroupFunction
     process_index: int
     pool: ReadPool = dataclasses.field(default_factory=ReadPool)

@@ -51,12 +51,10 @@ class BlockShape:
     Attributes:
         block_size: Numbers of a block; the last block may have fewer.
         columns: Columns of an epoch.
-        block_bytes: Of a block by the metadata, about; no value depends on it. 0: not known.
     """
 
     block_size: int
     columns: int
-    block_bytes: float = dataclasses.field(default=0.0, compare=False)
 
 
 def choose_block_size(

@@ -21,7 +21,7 @@ class ReadPool:
     """
 
     def __init__(self, threads: int | None = None) -> None:
-        self._threads = threads or _THREADS
+        self.num_threads = threads or _THREADS
         self._here = threading.local()
 
     def submit(self, read: Callable[[], R]) -> "Future[R]":
@@ -40,5 +40,5 @@ class ReadPool:
     def _executor(self) -> ThreadPoolExecutor:
         here = self._here
         return ThreadPoolExecutor(
-            self._threads, "tfjax_batches-read", lambda: setattr(here, "is_of_pool", True)
+            self.num_threads, "tfjax_batches-read", lambda: setattr(here, "is_of_pool", True)
         )

@@ -8,6 +8,7 @@ its ranges laid end to end.
 import dataclasses
 import functools
 import os
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow_datasets as tfds
@@ -40,7 +41,7 @@ class Split:
         ranges: Where the records are, in the order of the split.
         features: TFDS's description of a record.
         file_format: TFDS's name of the format of the files.
-        num_bytes: Bytes of its examples by the metadata, about; 0: not known.
+        example_bytes: Mean size of its examples by the metadata; 0: not known.
     """
 
     name: str
@@ -49,7 +50,7 @@ class Split:
     ranges: tuple[FileRange, ...]
     features: tfds.features.FeaturesDict
     file_format: str = "tfrecord"
-    num_bytes: float = 0.0
+    example_bytes: float = 0.0
 
     @property
     def num_examples(self) -> int:
@@ -106,12 +107,7 @@ def open_split(builder: tfds.core.DatasetBuilder, split: tfds.typing.SplitArg) -
         ranges=ranges,
         features=builder.info.features,
         file_format=builder.info.file_format.value,
-        num_bytes=sum(
-            (each.stop - each.start)
-            * splits[each.split].num_bytes
-            / splits[each.split].num_examples
-            for each in resolved
-        ),
+        example_bytes=_mean_bytes(resolved, splits),
     )
 
 
@@ -122,6 +118,13 @@ def open_splits(builder: tfds.core.DatasetBuilder, split: str | None) -> list[Sp
     check_prepared(builder)
     splits = builder.info.splits
     return [open_split(builder, name) for name in splits if splits[name].num_examples]
+
+
+def _mean_bytes(ranges: Sequence[ExampleRange], splits: tfds.core.SplitDict) -> float:
+    sizes = np.array([each.stop - each.start for each in ranges])
+    infos = [splits[each.split] for each in ranges]
+    means = [info.num_bytes / max(1, info.num_examples) for info in infos]
+    return float(np.average(means, weights=sizes))
 
 
 def _find_files(examples: ExampleRange, splits: tfds.core.SplitDict) -> list[FileRange]:

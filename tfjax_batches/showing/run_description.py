@@ -59,7 +59,7 @@ def describe_run(
         title,
         (
             *tables,
-            describe_blocks(sources, plan, layout, pipeline.process_index),
+            describe_blocks(sources, plan, layout, pipeline.process_index, pipeline.example_bytes),
             Table(rows=(("batch", rows.title), *rows.tables[0].rows)),
             *rows.tables[1:],
             _sizes_table(layouts, plan, pipeline.process_index),
