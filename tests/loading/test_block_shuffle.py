@@ -14,6 +14,7 @@ import pytest
 
 import tfjax_batches as tjb
 from tests.made_datasets import number_example
+from tfjax_batches.loading import wiring
 from tfjax_batches.reading.tfrecord.range_files import RangeFiles
 
 
@@ -91,6 +92,23 @@ def test_iterators_that_end_early_leave_no_thread(numbers_folder: str) -> None:
     for thread in threads:
         thread.join(5)
         assert not thread.is_alive()
+
+
+def test_global_order_from_afar_is_warned_of_once(
+    numbers_folder: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(wiring, "_MANY_REQUESTS", 23)
+    fields: dict[str, Any] = {"shuffle": "global", "block_size": None}
+    quiet: dict[str, Any]
+    for quiet in ({"reading": "map"}, {"reading": "range", "cache_dir": str(tmp_path)}):
+        build(numbers_folder, **fields, **quiet)
+    build(numbers_folder, reading="range")  # in blocks
+    assert "requests" not in caplog.text
+    build(numbers_folder, **fields, reading="range")
+    assert caplog.text.count("an epoch makes 23 requests. shuffle='block' makes about 23") == 1
 
 
 def test_rows_of_a_step_are_of_other_blocks(numbers_folder: str) -> None:

@@ -5,18 +5,23 @@ import dataclasses
 import gc
 import os
 import shutil
+import tempfile
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tensorflow_datasets as tfds
+from array_record.python.array_record_module import ArrayRecordWriter
 
 import tfjax_batches as tjb
 from tests.made_datasets import Numbers
-from tfjax_batches.errors import RecordError, UnsupportedError
+from tfjax_batches.errors import RecordError
 from tfjax_batches.reading.array_record import ArrayRecordReader
+from tfjax_batches.reading.chunk_cache import ChunkCache
 from tfjax_batches.reading.dataset import open_builder
 from tfjax_batches.reading.formats import open_reader
 from tfjax_batches.reading.open_files import OpenFiles
@@ -118,12 +123,67 @@ def test_read_other_record_count_is_named(array_folder: str) -> None:
         open_reader(split).read(np.array([0]))
 
 
-def test_open_reader_remote_array_record_is_refused(array_folder: str) -> None:
-    split = open_in(array_folder)
-    first = dataclasses.replace(split.ranges[0], path="gs://bucket/file")
-    split = dataclasses.replace(split, ranges=(first,))
-    with pytest.raises(UnsupportedError, match=r"gs://bucket/file is on another. Copy or mount"):
-        open_reader(split)
+@pytest.fixture
+def remote_split(array_folder: str) -> Split:
+    """The split on a file system in memory."""
+    split, folder = open_in(array_folder), f"ram://{uuid.uuid4().hex}"
+    tf.io.gfile.makedirs(folder)
+    ranges = []
+    for part in split.ranges:
+        path = f"{folder}/{os.path.basename(part.path)}"
+        tf.io.gfile.copy(part.path, path)
+        ranges.append(dataclasses.replace(part, path=path))
+    return dataclasses.replace(split, ranges=tuple(ranges))
+
+
+def test_remote_files_are_copied_while_they_are_read(
+    array_folder: str, remote_split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    order = np.array([22, 0, 9, 9])
+    reader = open_reader(remote_split)
+    expected = open_reader(open_in(array_folder)).read(order).tolist()
+    assert reader.read(order).tolist() == expected
+    assert len([*tmp_path.glob("*/*.file")]) == len(remote_split.ranges)
+    del reader
+    gc.collect()
+    assert not [*tmp_path.iterdir()]
+
+
+def test_remote_files_are_kept_in_the_cache(
+    remote_split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ReaderOptions(cache=ChunkCache(str(tmp_path), 10**6))
+    expected = open_reader(remote_split, options).read(np.arange(23)).tolist()
+
+    def copied(*_: str) -> None:
+        raise AssertionError("it is in the cache")
+
+    monkeypatch.setattr(tf.io.gfile, "copy", copied)
+    assert open_reader(remote_split, options).read(np.arange(23)).tolist() == expected
+
+
+def test_remote_file_that_is_missing_is_named(remote_split: Split) -> None:
+    tf.io.gfile.remove(path := remote_split.ranges[1].path)
+    with pytest.raises(RecordError, match=f"{path} is not"):
+        open_reader(remote_split).open()
+
+
+def test_groups_of_records_are_warned_of(
+    array_folder: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    part = open_in(array_folder).ranges[0]
+    writer = ArrayRecordWriter(str(tmp_path / "file"), "group_size:4")
+    for number in range(8):
+        writer.write(b"%d" % number)
+    writer.close()
+    part = dataclasses.replace(part, path=str(tmp_path / "file"), skip=0, take=8, records_in_file=8)
+    reader = open_reader(dataclasses.replace(open_in(array_folder), ranges=(part,)))
+    assert reader.read(np.array([5, 1])).tolist() == [b"5", b"1"]
+    assert "all records of its group are decoded" in caplog.text
+    caplog.clear()
+    open_reader(open_in(array_folder)).open()
+    assert not caplog.records
 
 
 def test_open_missing_file_is_named_before_any_read(array_folder: str, tmp_path: Path) -> None:

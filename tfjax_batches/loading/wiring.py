@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import jax
 import tensorflow_datasets as tfds
+from absl import logging
 from jax.sharding import NamedSharding
 
 from tfjax_batches.config.batch_config import BatchConfig, Config
@@ -31,6 +32,7 @@ from tfjax_batches.placing.assemble import device_dtype
 from tfjax_batches.placing.sharding import feature_sharding, shardings_by_path
 from tfjax_batches.planning.block_order import MOST_LIVE_BYTES, BlockShape, choose_block_size
 from tfjax_batches.planning.dataset_plan import plan_dataset
+from tfjax_batches.planning.epoch_order import GlobalOrder
 from tfjax_batches.planning.layout import BatchLayout
 from tfjax_batches.planning.mixture_plan import MixedSource, plan_mixture
 from tfjax_batches.planning.plan import BatchPlan
@@ -45,6 +47,8 @@ from tfjax_batches.reading.read_pool import ReadPool
 from tfjax_batches.reading.reader_options import ReaderOptions
 
 T = TypeVar("T")
+
+_MANY_REQUESTS = 10_000  # of an epoch; fewer are over soon
 
 
 def for_each_size(config: Config, make: Callable[[int], T]) -> dict[int, T]:
@@ -139,6 +143,7 @@ def make_loader(run: OpenRun, selections: Sequence[Selection | None]) -> BatchLo
             for each, selection in zip(run.sources, selections, strict=True)
         ],
     )
+    _warn_of_requests(run, plan)
     pipeline = HostPipeline(
         plan=plan,
         rows={
@@ -221,6 +226,26 @@ def _block_shape(run: OpenRun, source: OpenSource, selection: Selection) -> Bloc
         selection.num_examples, split.example_bytes, columns, live_bytes
     )
     return BlockShape(block_size=size, columns=columns)
+
+
+def _warn_of_requests(run: OpenRun, plan: BatchPlan) -> None:
+    """Log once where each example takes a request of its own, and how to read with fewer."""
+    if run.config.cache_dir is not None or run.destination.process_index != 0:
+        return
+    for source, of_plan in zip(run.sources, plan.sources, strict=True):
+        count = of_plan.epochs.num_examples
+        is_global = isinstance(of_plan.order, GlobalOrder)
+        if is_global and count >= _MANY_REQUESTS and source.reader.reads_ranges():
+            columns = max(run.destination.layouts)
+            size = choose_block_size(count, source.split.example_bytes, columns)
+            logging.warning(
+                "tfjax_batches: %s is read from afar with shuffle='global': an epoch makes %s "
+                "requests. shuffle='block' makes about %s, and cache_dir=… keeps what was read on "
+                "a disk of this machine; `python -m tfjax_batches plan` compares them.",
+                source.describe(),
+                f"{count:,}",
+                f"{min(count, count // size + columns):,}",
+            )
 
 
 def _make_group(

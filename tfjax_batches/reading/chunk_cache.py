@@ -62,7 +62,7 @@ class ChunkCache:
             end: The byte after the last, at most `size`.
             fetch: Reads ranges of the file; they begin and end with a chunk.
         """
-        stem = os.path.join(self._folder, hashlib.sha256(file_key.encode()).hexdigest()[:32])
+        stem = os.path.join(self._folder, _digest(file_key))
         parts = []
         for number in range(start // CHUNK_BYTES, -(-end // CHUNK_BYTES)):
             first, last = number * CHUNK_BYTES, min((number + 1) * CHUNK_BYTES, size)
@@ -71,6 +71,35 @@ class ChunkCache:
             part = self._load(path, last - first, within)
             parts.append(self._fetch(path, first, last, fetch)[within] if part is None else part)
         return b"".join(parts)
+
+    def copy_of(self, file_key: str, size: int, copy: Callable[[str], object]) -> str:
+        """Return the path of a copy of a whole file, for readers that need a path.
+
+        Args:
+            file_key: As for `read`.
+            size: Bytes of the file.
+            copy: Writes the file to a path.
+
+        Raises:
+            OSError: The copy cannot be written, or has another size.
+        """
+        path = os.path.join(self._folder, f"{_digest(file_key)}.file")
+        with contextlib.suppress(FileNotFoundError):
+            if os.stat(path).st_size == size:
+                os.utime(path)
+                return path
+        self._make_room(size)
+        os.makedirs(self._folder, exist_ok=True)
+        temporary = f"{path}.{uuid.uuid4().hex}"
+        try:
+            copy(temporary)
+            if (copied := os.stat(temporary).st_size) != size:
+                raise OSError(f"a copy has {copied} of {size} bytes")
+            os.replace(temporary, path)
+        finally:
+            with contextlib.suppress(OSError):
+                os.remove(temporary)
+        return path
 
     def _load(self, path: str, size: int, within: slice) -> bytes | None:
         """Return a part of a chunk of so many bytes; None where it is not there, or is damaged."""
@@ -183,6 +212,10 @@ def _find_files(folder: str) -> Iterator[tuple[float, int, str]]:
             with contextlib.suppress(FileNotFoundError):
                 status = os.stat(path)
                 yield status.st_mtime, status.st_size, path
+
+
+def _digest(file_key: str) -> str:
+    return hashlib.sha256(file_key.encode()).hexdigest()[:32]
 
 
 def _with_checksum(data: bytes) -> bytes:

@@ -65,8 +65,7 @@ def open_reader(split: Split, options: ReaderOptions | None = None) -> RecordRea
         options: How they are read. None: as by default.
 
     Raises:
-        UnsupportedError: The files have a format that cannot be read by index, or are ArrayRecord
-            files on a remote file system.
+        UnsupportedError: The files have a format that cannot be read by index.
     """
     if split.file_format not in _READERS:
         raise UnsupportedError(
