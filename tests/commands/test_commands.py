@@ -122,6 +122,28 @@ def test_index_makes_what_is_missing_and_tells_where(
     assert os.path.exists(path)
 
 
+def test_index_in_parts_makes_the_whole(
+    numbers_folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(numbers_folder, tmp_path / "1.0.0")
+    for path in folder.glob(".*index*"):
+        path.unlink()
+    for part in ("0/2", "1/2"):
+        code, out, _ = run(capsys, "index", folder, "--split=train", f"--part={part}")
+        assert code == 0
+        assert f"part {part}: {folder}" in out
+    assert len([*folder.glob(".*-of-00002")]) == 2
+    code, out, _ = run(capsys, "index", folder, "--split=train")
+    assert code == 0
+    assert "23 records in 3 files; index in " in out
+    assert [path.name for path in folder.glob(".*index*")] == [
+        ".numbers-train.tfrecord.tfjax_batches.index"
+    ]
+    with pytest.raises(SystemExit):
+        main(["index", str(folder), "--part=2/2"])
+    assert "expected K/N, 0 <= K < N, such as 3/64; got '2/2'" in capsys.readouterr().err
+
+
 def test_verify_of_a_whole_dataset_says_so(
     numbers_copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

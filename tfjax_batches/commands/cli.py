@@ -49,6 +49,7 @@ Find the records of TFRecord files before the first run, and store the index.
 
   {PROGRAM} index imagenet2012
   {PROGRAM} index /data/tfds/mnist/3.0.1 --split=train
+  {PROGRAM} index c4 --part=3/64  # the fourth of 64 jobs; then once more without --part
 """,
     "verify": f"""\
 Read every record, and compare checksums and counts with those stored.
@@ -116,6 +117,9 @@ def _make_parser() -> argparse.ArgumentParser:
             _add_machines(command)
         if name == "plan":
             _add_storage(command)
+        if name == "index":
+            text = "Only this part of the files, from 0: job 3/64 of 64 jobs. Default: all."
+            command.add_argument("--part", type=_parse_part, metavar="K/N", help=text)
         if name == "verify":
             command.add_argument("--decode", action="store_true", help="Decode every example too.")
         if name == "preview":
@@ -177,6 +181,16 @@ def _add_storage(parser: argparse.ArgumentParser) -> None:
         metavar="RATE",
         help="Of a process, as in 5Gbps or 200MB/s. Default: 5Gbps.",
     )
+
+
+def _parse_part(text: str) -> Any:
+    # Imported here, so that help loads no TensorFlow.
+    from tfjax_batches.reading.tfrecord.partial_scan import Part
+
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and int(number) < int(count)):
+        raise argparse.ArgumentTypeError(f"expected K/N, 0 <= K < N, such as 3/64; got {text!r}")
+    return Part(int(number), int(count))
 
 
 def _unit(parse: Callable[[str], float]) -> Callable[[str], float]:

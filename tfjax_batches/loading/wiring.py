@@ -45,6 +45,7 @@ from tfjax_batches.preprocess.transforms import Transform
 from tfjax_batches.reading.chunk_cache import open_cache
 from tfjax_batches.reading.read_pool import ReadPool
 from tfjax_batches.reading.reader_options import ReaderOptions
+from tfjax_batches.reading.tfrecord.partial_scan import Part
 
 T = TypeVar("T")
 
@@ -81,6 +82,11 @@ class Destination:
     process_index: int
     sharding: NamedSharding
     feature_shardings: Mapping[Name, NamedSharding]
+
+    @property
+    def process_count(self) -> int:
+        """Processes that own devices of the mesh."""
+        return next(iter(self.layouts.values())).process_count
 
     def __post_init__(self) -> None:
         layout = next(iter(self.layouts.values()))  # all are on one mesh
@@ -119,6 +125,7 @@ def open_run(
         verify_crc=config.verify_crc,
         reading=Reading(config.reading),
         pool=ReadPool(config.read_threads),
+        part=Part(destination.process_index, destination.process_count),
         cache=open_cache(config.cache_dir, config.cache_bytes),
     )
     for name, (source, builder) in sources.items():

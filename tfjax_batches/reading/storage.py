@@ -77,6 +77,20 @@ def open_file(path: str) -> Any:
     return tf.io.gfile.GFile(path, "rb") if is_remote(path) else open(path, "rb", buffering=0)
 
 
+def find_files(pattern: str) -> list[str]:
+    """Return the files of a pattern with `*`; none where their folder cannot be read."""
+    try:
+        return sorted(tf.io.gfile.glob(pattern))
+    except tf.errors.OpError:
+        return []
+
+
+def remove_file(path: str) -> None:
+    """Delete a file that may be gone already, or that cannot be deleted."""
+    with contextlib.suppress(tf.errors.OpError):
+        tf.io.gfile.remove(path)
+
+
 def replace_file(path: str, write: Callable[[Any], object]) -> None:
     """Write a whole file: a reader sees all of the old content or all of the new.
 
@@ -91,6 +105,5 @@ def replace_file(path: str, write: Callable[[Any], object]) -> None:
             write(file)
         tf.io.gfile.rename(temporary, path, overwrite=True)
     except BaseException:
-        with contextlib.suppress(tf.errors.OpError):
-            tf.io.gfile.remove(temporary)
+        remove_file(temporary)
         raise

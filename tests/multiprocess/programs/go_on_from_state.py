@@ -34,8 +34,9 @@ def build(folder: str, *shape: int) -> tjb.BatchLoader:
 
 def build_mixture(folder: str, *shape: int) -> tjb.BatchLoader:
     mesh = Mesh(np.array(jax.devices()).reshape(shape), ("data", "model"))
-    source = tjb.Source(dataset=folder, features=("number", "vector"), max_epochs=3)
-    other = dataclasses.replace(source, split="test", shuffle="none", max_epochs=4)
+    plain = tjb.Source(dataset=folder, features=("number", "vector"), max_epochs=3)
+    source = dataclasses.replace(plain, shuffle="block", block_size=3)
+    other = dataclasses.replace(plain, split="test", shuffle="none", max_epochs=4)
     mixture = tjb.MixtureConfig(
         sources={"a": source, "b": other},
         # The state is saved at step 3; sizes change before and after it, and so do the weights.
@@ -44,6 +45,7 @@ def build_mixture(folder: str, *shape: int) -> tjb.BatchLoader:
         exhausted="redistribute",
         with_ids=True,
         with_sources=True,
+        reading="range",
     )
     return tjb.build(mixture, NamedSharding(mesh, PartitionSpec("data")))
 

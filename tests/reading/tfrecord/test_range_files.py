@@ -66,7 +66,7 @@ def test_read_index_is_kept_beside_the_remote_files(
     open_reader(split).read(np.arange(20))
     folder = split.ranges[0].path.rsplit("/", 1)[0]
     assert ".made-train.tfrecord.tfjax_batches.index" in tf.io.gfile.listdir(folder)
-    monkeypatch.setattr("tfjax_batches.reading.tfrecord.record_index.scan_offsets", None)
+    monkeypatch.setattr("tfjax_batches.reading.tfrecord.partial_scan.scan_offsets", None)
     assert open_reader(split).read(np.array([12])).tolist() == [b"r2.2"]
 
 

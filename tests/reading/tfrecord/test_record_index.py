@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,9 +20,10 @@ from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.reading import cache_file, storage
 from tfjax_batches.reading.cache_file import cache_paths, split_stem
 from tfjax_batches.reading.split import Split
-from tfjax_batches.reading.tfrecord import record_index as index_module
+from tfjax_batches.reading.tfrecord import partial_scan
 from tfjax_batches.reading.tfrecord.offsets import scan_offsets
-from tfjax_batches.reading.tfrecord.record_index import RecordIndex, open_index
+from tfjax_batches.reading.tfrecord.partial_scan import Part
+from tfjax_batches.reading.tfrecord.record_index import RecordIndex, index_part, open_index
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +36,7 @@ def scanned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         names.append(os.path.basename(path))
         return scan_offsets(file, size, path, num_records)
 
-    monkeypatch.setattr(index_module, "scan_offsets", counted)
+    monkeypatch.setattr(partial_scan, "scan_offsets", counted)
     return names
 
 
@@ -298,3 +300,45 @@ def test_open_index_offsets_stay_in_the_file(tmp_path: Path) -> None:
     assert offsets.nbytes == 8 * (6 + 2)
     assert not offsets.flags.owndata
     assert not offsets.flags.writeable
+
+
+def test_parts_scan_each_file_once_and_the_rest_is_taken_over(
+    tmp_path: Path, scanned: list[str]
+) -> None:
+    split = write_split(tmp_path, num_files=7, per_file=3)
+    for number in range(3):
+        (kept,) = index_part(files_of(split), Part(number, 3))
+        assert kept.endswith(f".index.{number:05}-of-00003")
+    assert sorted(scanned) == sorted(os.path.basename(r.path) for r in split.ranges)
+    assert index_part(files_of(split), Part(0, 3)) == []  # nothing is missing
+    for _ in range(2):
+        assert read_all(open_index(files_of(split), Part(1, 3)), split) == expected(7, 3)
+    assert len(scanned) == 7
+
+
+def test_parts_of_another_count_are_taken_over(tmp_path: Path, scanned: list[str]) -> None:
+    split = write_split(tmp_path, num_files=4, per_file=3)
+    index_part(files_of(split), Part(1, 2))
+    assert read_all(open_index(files_of(split)), split) == expected(4, 3)
+    assert len(scanned) == 4
+
+
+def test_processes_share_a_scan(tmp_path: Path, scanned: list[str]) -> None:
+    split = write_split(tmp_path, num_files=8, per_file=3)
+    with ThreadPoolExecutor(4) as pool:  # as threads of this process
+        parts = [Part(number, 4) for number in range(4)]
+        found = list(pool.map(lambda part: open_index(files_of(split), part), parts))
+    assert len(scanned) == 8
+    assert all(read_all(index, split) == expected(8, 3) for index in found)
+    assert not [*tmp_path.glob("*-of-00004*index*")]
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith("-of-00004")]
+
+
+def test_process_that_died_is_not_waited_for(
+    tmp_path: Path, scanned: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partial_scan, "_LEAST_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(partial_scan, "_LOOK_SECONDS", 0.01)
+    split = write_split(tmp_path, num_files=4, per_file=3)
+    assert read_all(open_index(files_of(split), Part(2, 4)), split) == expected(4, 3)
+    assert len(scanned) == 4

@@ -91,4 +91,4 @@ class TFRecordReader:
 
     @functools.cached_property
     def _index(self) -> RecordIndex:
-        return open_index(self._num_records)
+        return open_index(self._num_records, self._options.part)

@@ -1,37 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the records of TFRecord files begin and end, cached between runs.
 
-Owns the index files, one a split: cache files with the offsets of the split's files. The header
-lists these files with size, modification time and number of records.
-Holds at all times: offsets are used only for a file with that size, time and number.
+There is one index file a split; while several processes make it, each has one of its own part too.
 """
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
-from tqdm import tqdm
 
-from tfjax_batches.errors import RecordError
 from tfjax_batches.planning.order import Int64Array
-from tfjax_batches.reading.cache_file import (
-    FileKey,
-    cache_paths,
-    file_key,
-    load_cached,
-    save_cached,
-    split_stem,
+from tfjax_batches.reading.cache_file import FileKey, cache_paths, file_key, split_stem
+from tfjax_batches.reading.tfrecord.index_file import (
+    load_offsets,
+    save_offsets,
+    split_offsets,
+    starts_of,
 )
-from tfjax_batches.reading.file_errors import unreadable_file
-from tfjax_batches.reading.storage import FILE_ERRORS, open_file
-from tfjax_batches.reading.tfrecord.offsets import scan_offsets
-
-_FORMAT = "tfjax_batches index 2"
-_SCAN_THREADS = 16  # they wait for storage more than they compute
-_PROGRESS_AFTER_SECONDS = 1.5
+from tfjax_batches.reading.tfrecord.partial_scan import WHOLE, Part, PartialScan
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -60,19 +47,17 @@ class RecordIndex:
         return self.offsets[indices], self.offsets[indices + 1]
 
 
-def open_index(files: Mapping[str, int]) -> RecordIndex:
+def open_index(files: Mapping[str, int], part: Part = WHOLE) -> RecordIndex:
     """Return the index of some TFRecord files; scans those that no index file covers.
 
     Args:
         files: Path → number of records by the dataset's metadata.
+        part: Which of several processes this is, that open the same index.
 
     Raises:
         RecordError: A file is missing, or does not hold those records.
     """
-    parts = [
-        _open_split(stem, {path: files[path] for path in paths})
-        for stem, paths in itertools.groupby(files, split_stem)
-    ]
+    parts = [_open_split(stem, each, part) for stem, each in _by_split(files)]
     if len(parts) == 1:  # not copied: its offsets stay in the mapped index file
         return parts[0]
     starts = np.cumsum([0, *(len(part.offsets) for part in parts)])
@@ -83,77 +68,64 @@ def open_index(files: Mapping[str, int]) -> RecordIndex:
     )
 
 
-def _open_split(stem: str, files: Mapping[str, int]) -> RecordIndex:
+def index_part(files: Mapping[str, int], part: Part) -> list[str]:
+    """Scan one part of the files that no index file covers; return the files that hold the result.
+
+    Args:
+        files: As for `open_index`.
+        part: Of which part the files are scanned.
+
+    Raises:
+        RecordError: As for `open_index`.
+    """
+    paths = []
+    for stem, each in _by_split(files):
+        keys = {path: file_key(path, count) for path, count in each.items()}
+        known = _load_known(cache_paths(stem, "index"), keys)
+        scan = PartialScan(stem, {p: k for p, k in keys.items() if k not in known}, part)
+        scan.scan_own()
+        paths += scan.paths
+    return paths
+
+
+def _by_split(files: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int]]]:
+    for stem, paths in itertools.groupby(files, split_stem):
+        yield stem, {path: files[path] for path in paths}
+
+
+def _open_split(stem: str, files: Mapping[str, int], part: Part) -> RecordIndex:
     """Return the index of some files of one split."""
     keys = {path: file_key(path, count) for path, count in files.items()}
     index_files = cache_paths(stem, "index")
-    known: dict[FileKey, Int64Array] = {}
     for index_file in index_files:
-        if (loaded := load_cached(index_file, _FORMAT)) is None:
-            continue
-        header, offsets = loaded
-        stored = _stored_keys(header, offsets)
-        if set(keys.values()) <= set(stored):
-            return _choose(offsets, stored, keys.values(), index_file)
-        known |= zip(stored, np.split(offsets, _starts(stored)[1:]), strict=False)
+        if (stored := load_offsets(index_file)) and set(keys.values()) <= set(stored[1]):
+            return _choose(*stored, keys.values(), index_file)
+    known = _load_known(index_files, keys)
     missing = {path: key for path, key in keys.items() if key not in known}
-    replaced = {key.name for key in missing.values()}
-    known = {key: part for key, part in known.items() if key.name not in replaced}
-    known |= _scan_files(missing)
+    scan = PartialScan(stem, missing, part)
+    known |= scan.scan_all()
     offsets = np.concatenate(list(known.values()))
-    header = {"format": _FORMAT, "files": [dataclasses.astuple(key) for key in known]}
-    saved = save_cached(index_files, f"the index of {stem}", header, offsets)
+    saved = save_offsets(index_files, f"the index of {stem}", known)
+    scan.remove()
     return _choose(offsets, known, keys.values(), saved)
 
 
-def _stored_keys(header: Mapping[str, Any], offsets: Int64Array) -> list[FileKey]:
-    """Return the files of an index file, none if the offsets are not theirs."""
-    try:
-        stored = [FileKey(*entry) for entry in header["files"]]
-        starts = np.array(_starts(stored))
-        ends = starts + [key.num_records for key in stored]
-        is_whole = len(offsets) == ends[-1] + 1
-        # Wrong offsets could give whole records, of other examples.
-        fit = (offsets[starts] == 0) & (offsets[ends] == [key.size for key in stored])
-    except (KeyError, TypeError, IndexError):
-        return []
-    return stored if is_whole and fit.all() else []
-
-
-def _scan_files(missing: Mapping[str, FileKey]) -> dict[FileKey, Int64Array]:
-    """Return the offsets of files, scanned in parallel, with a progress bar if it takes long."""
-
-    def scan(path: str, key: FileKey) -> Int64Array:
-        try:
-            with open_file(path) as file:
-                return scan_offsets(file, key.size, path, key.num_records)
-        except RecordError:
-            raise
-        except FILE_ERRORS as error:
-            raise unreadable_file(path, error) from error
-
-    with ThreadPoolExecutor(_SCAN_THREADS) as pool:
-        found = tqdm(
-            pool.map(scan, missing.keys(), missing.values()),
-            total=len(missing),
-            desc="tfjax_batches: indexing records",
-            unit=" files",
-            delay=_PROGRESS_AFTER_SECONDS,
-            leave=False,
-        )
-        return dict(zip(missing.values(), found, strict=True))
+def _load_known(
+    index_files: Iterable[str], keys: Mapping[str, FileKey]
+) -> dict[FileKey, Int64Array]:
+    """Return the offsets in index files, but not of files that were replaced since."""
+    known: dict[FileKey, Int64Array] = {}
+    for index_file in index_files:
+        if stored := load_offsets(index_file):
+            known |= split_offsets(*stored)
+    present = {key.name: key for key in keys.values()}
+    return {key: part for key, part in known.items() if present.get(key.name, key) == key}
 
 
 def _choose(
     offsets: Int64Array, stored: Iterable[FileKey], wanted: Iterable[FileKey], path: str | None
 ) -> RecordIndex:
     """Return the index of the wanted files, whose offsets are among those of the stored ones."""
-    starts = dict(zip(stored, _starts(stored), strict=True))
+    starts = dict(zip(stored, starts_of(stored), strict=True))
     bases = np.array([starts[key] for key in wanted], np.int64)
     return RecordIndex(offsets, bases, () if path is None else (path,))
-
-
-def _starts(keys: Iterable[FileKey]) -> list[int]:
-    """Return where the offsets of each file begin, if those of all files are joined."""
-    starts: list[int] = np.cumsum([0, *(key.num_records + 1 for key in keys)])[:-1].tolist()
-    return starts
