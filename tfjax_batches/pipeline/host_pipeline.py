@@ -284,6 +284,12 @@ class HostPipeline:
 
     def block_reads(self, start_step: int) -> dict[int, BlockReads]:
         """Return the blocks of the sources that are read in blocks, from a step on."""
+        readers = {
+            source: reader
+            for source, reader in enumerate(self.readers)
+            if isinstance(self.plan.sources[source].order, BlockOrder) and reader.reads_ranges()
+        }
+        ahead_bytes = self.options.read_ahead_bytes or READ_AHEAD_BYTES
         return {
             source: BlockReads(
                 self.plan,
@@ -292,11 +298,10 @@ class HostPipeline:
                 RetryingReader(reader),
                 record_bytes=reader.mean_record_bytes(),
                 pool=self.pool,
-                ahead_bytes=self.options.read_ahead_bytes or READ_AHEAD_BYTES,
+                ahead_bytes=ahead_bytes // len(readers),
                 start_step=start_step,
             )
-            for source, reader in enumerate(self.readers)
-            if isinstance(self.plan.sources[source].order, BlockOrder) and reader.reads_ranges()
+            for source, reader in readers.items()
         }
 
     def _planned_reader(
