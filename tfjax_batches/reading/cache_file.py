@@ -24,6 +24,7 @@ from tfjax_batches.reading.file_errors import unreadable_file
 from tfjax_batches.reading.storage import (
     FILE_ERRORS,
     file_stat,
+    is_network_mount,
     is_remote,
     open_file,
     replace_file,
@@ -81,7 +82,8 @@ def load_cached(path: str, file_format: str) -> tuple[dict[str, Any], Int64Array
     """
     try:
         with open_file(path) as file:
-            if is_remote(path):
+            # Pages of a map would each be a request there, and some mounts have no maps.
+            if is_remote(path) or is_network_mount(path):
                 integers = np.load(file)
             else:
                 integers = np.load(path, mmap_mode="r")

@@ -24,7 +24,7 @@ _LASTING_ERRORS = (
     tf.errors.UnimplementedError,
 )
 
-# Linux's names of file systems whose files are elsewhere; those of FUSE begin with "fuse.".
+# Linux's names of file systems whose files are elsewhere; those of FUSE are "fuse" or "fuse.name".
 _NETWORK_TYPES = ("afs", "beegfs", "ceph", "cifs", "gpfs", "lustre", "nfs", "nfs4", "smb3")
 _LOCAL_FUSE_TYPES = ("fuse.fuse-overlayfs", "fuse.lxcfs", "fuse.portal")
 
@@ -48,7 +48,7 @@ def is_network_mount(path: str) -> bool:
         return False  # not Linux
     types = [row[row.index("-") + 1] for row in rows if row[2] == device]
     return any(
-        kind in _NETWORK_TYPES or (kind.startswith("fuse.") and kind not in _LOCAL_FUSE_TYPES)
+        kind in _NETWORK_TYPES or (kind.split(".")[0] == "fuse" and kind not in _LOCAL_FUSE_TYPES)
         for kind in types
     )
 
