@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blocks are read once, ahead, and give the records of the plan; what fails is read alone."""
 
+import concurrent.futures
 import threading
 import time
 
@@ -73,6 +74,17 @@ def take(blocks: BlockReads, plan: BatchPlan, step: int, rows: Int64Array, sourc
     return int(here.sum())
 
 
+def live_records(blocks: BlockReads) -> int:
+    """Return how many records are requested and not taken."""
+    return blocks._live.num_wanted - sum(len(read.examples) for read in blocks._wanted)
+
+
+def wait_for(blocks: BlockReads) -> None:
+    """Wait for all reads that are requested."""
+    running = [read.done for reads in [*blocks._running.values()] for read in reads if read.done]
+    concurrent.futures.wait(running)
+
+
 @given(mixture_plans(), st.data())
 def test_each_record_is_read_once_and_taken_in_its_step(
     plan: BatchPlan, data: st.DataObject
@@ -89,12 +101,10 @@ def test_each_record_is_read_once_and_taken_in_its_step(
     reader = NotingReader()
     blocks = blocks_of(plan, rows, reader, source, start_step=start)
     taken = sum(take(blocks, plan, step, rows, source) for step in range(start, stop))
-    for block in {*blocks._block_of.values()}:
-        if block.records is not None:
-            taken += len(block.records.result())  # ahead
-    assert sum(map(len, reader.calls)) == taken
+    wait_for(blocks)
+    assert sum(map(len, reader.calls)) == taken + live_records(blocks)
     if stop == plan.num_steps:
-        assert not blocks._block_of
+        assert live_records(blocks) == 0
 
 
 def test_processes_read_each_block_once_and_keep_few() -> None:
@@ -106,7 +116,7 @@ def test_processes_read_each_block_once_and_keep_few() -> None:
         blocks = blocks_of(plan, rows, reader)
         for step in range(plan.num_steps or 0):
             take(blocks, plan, step, rows)
-            live = max(live, len(blocks._block_of) - sum(len(b.examples) for b in blocks._wanted))
+            live = max(live, live_records(blocks))
         calls += len(reader.calls)
     assert calls <= 400 + 32 + 4 * 2  # blocks, ends of columns, ends of processes
     assert live <= 8 * 10 + 20 + 10  # a block a row, those ahead, and one beyond
@@ -117,9 +127,7 @@ def test_records_ahead_are_bounded_by_bytes() -> None:
     reader = NotingReader()
     blocks = blocks_of(plan, rows, reader, ahead_bytes=50)
     take(blocks, plan, 0, rows)
-    requested = [block for block in {*blocks._block_of.values()} if block.records]
-    ahead = sum(len(block.examples) for block in requested if block.step > 0)
-    assert 50 <= ahead < 60
+    assert 50 <= sum(len(read.examples) for read in blocks._ahead) < 60
 
 
 def test_small_dataset_is_not_planned_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

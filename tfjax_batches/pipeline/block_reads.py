@@ -11,12 +11,13 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 
 import numpy as np
 import numpy.typing as npt
 
 from tfjax_batches.errors import RecordError
+from tfjax_batches.pipeline.live_blocks import LiveBlocks
 from tfjax_batches.planning.block_order import BlockOrder
 from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.planning.plan import BatchPlan
@@ -28,33 +29,29 @@ READ_AHEAD_BYTES = 2**27
 
 _PLANNED_ROWS = 2**12  # in one call, as in `planned_reader`
 _MOST_STEPS_AHEAD = 256  # where all of a small dataset would be ahead, for many epochs
+_COLUMNS_AHEAD = 2  # blocks of each column that are ahead, at most
 # A block is taken within about `block_size` draws of its column. What is taken much later, where
 # one column ends in the block that another begins with, is read again then, not kept.
 _MOST_DRAWS = 2
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class _Block:
-    """A block, or what this process takes of it.
+class _Read:
+    """The read of a block, or of what this process takes of it.
 
     Attributes:
         step: The first step that takes of it.
-        examples: int64[n], what is taken.
-        records: The stored bytes of these by example, once it is requested.
+        block: Number of the block in its epoch and in those before.
+        places: int64[n], what is taken, as places in the block.
+        examples: int64[n], the same as examples.
+        done: Ends once the records are kept. None: it is not requested yet.
     """
 
     step: int
+    block: int
+    places: Int64Array
     examples: Int64Array
-    records: "Future[dict[int, bytes]] | None" = None
-
-    def take(self, example: int) -> bytes | None:
-        """Return the record of an example, once; None: it could not be read."""
-        if self.records is None:
-            return None
-        try:
-            return self.records.result().pop(example, None)
-        except RecordError:
-            return None
+    done: "Future[None] | None" = None
 
 
 class BlockReads:
@@ -91,11 +88,13 @@ class BlockReads:
         self._is_held = {size: np.isin(np.arange(size), held) for size, held in rows.items()}
         self._reader, self._pool = reader, pool
         self._record_bytes, self._ahead_bytes = record_bytes, ahead_bytes
-        self._block_of: dict[int, _Block] = {}  # by example and epoch
-        self._wanted: deque[_Block] = deque()  # not requested yet
-        self._ahead: deque[_Block] = deque()  # requested before the step that needs them
+        self._live = LiveBlocks(order.shape.block_size)
+        self._running: dict[int, list[_Read]] = {}  # by block
+        self._wanted: deque[_Read] = deque()  # not requested yet
+        self._ahead: deque[_Read] = deque()  # requested before the step that needs them
+        self._records_ahead = 0
         self._planned_to = start_step
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # of all that is above
 
     def take(
         self, last_step: int, examples: Int64Array, epochs: Int64Array
@@ -110,43 +109,64 @@ class BlockReads:
         Raises:
             RecordError: As `RecordReader.read`.
         """
+        of_rows, places = self._locate(examples, epochs)
+        numbers, of_block = np.unique(of_rows, return_inverse=True)
+        blocks = numbers.tolist()
         with self._lock:
             self._request(last_step)
-            blocks = [self._block_of.pop(key, None) for key in self._keys(examples, epochs)]
-        found = [
-            None if block is None else block.take(example)
-            for block, example in zip(blocks, examples.tolist(), strict=True)
-        ]
-        records = np.fromiter(found, object, len(found))
+            reads = [read for block in blocks for read in self._running.get(block, ())]
+        wait([read.done for read in reads if read.done])
+        with self._lock:
+            records = self._live.take(blocks, of_block, places)
         # Of a step that is made again, or of a block that could not be read.
-        if missing := [place for place, record in enumerate(found) if record is None]:
+        if missing := [place for place, record in enumerate(records) if record is None]:
             records[missing] = self._reader.read(examples[missing], f"step {last_step}")
         return records
 
-    def _keys(self, examples: Int64Array, epochs: Int64Array) -> list[int]:
-        """Return a number for each example in its epoch."""
-        num_in_split = self._plan.sources[self._source].selection.num_in_split
-        keys: list[int] = (epochs * num_in_split + examples).tolist()
-        return keys
+    def _locate(self, examples: Int64Array, epochs: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Return block, counted through all epochs, and place in it of each example, int64[n]."""
+        numbers = self._plan.sources[self._source].selection.numbers_of(examples)
+        blocks, places = np.divmod(numbers, self._order.shape.block_size)
+        return epochs * self._order.num_blocks + blocks, places
 
     def _request(self, last_step: int) -> None:
         """Request the blocks of all steps up to one, and as many later ones as may be ahead."""
         while self._ahead and self._ahead[0].step <= last_step:
-            self._ahead.popleft()
-        ahead_bytes = sum(len(block.examples) for block in self._ahead) * self._record_bytes
+            self._records_ahead -= len(self._ahead.popleft().examples)
         while True:
             while self._wanted:
-                block = self._wanted[0]
-                if block.step > last_step:
-                    if ahead_bytes >= self._ahead_bytes:
+                read = self._wanted[0]
+                if read.step > last_step:
+                    if self._is_far_ahead():
                         return
-                    self._ahead.append(block)
-                    ahead_bytes += len(block.examples) * self._record_bytes
+                    self._ahead.append(read)
+                    self._records_ahead += len(read.examples)
                 self._wanted.popleft()
-                read = functools.partial(_read, self._reader, block.examples, f"step {block.step}")
-                block.records = self._pool.submit(read)
+                self._running.setdefault(read.block, []).append(read)
+                read.done = self._pool.submit(functools.partial(self._run, read))
             if self._planned_to > last_step + _MOST_STEPS_AHEAD or not self._plan_steps():
                 return
+
+    def _is_far_ahead(self) -> bool:
+        return (
+            self._records_ahead * self._record_bytes >= self._ahead_bytes
+            or len(self._ahead) >= _COLUMNS_AHEAD * self._order.shape.columns
+        )
+
+    def _run(self, read: _Read) -> None:
+        """Read records and keep them; forget them where they cannot be read."""
+        try:
+            records = self._reader.read(read.examples, f"step {read.step}")
+        except RecordError:
+            records = None
+        with self._lock:
+            if records is None:
+                self._live.forget(read.block, len(read.examples))
+            else:
+                self._live.put(read.block, read.places, records)
+            self._running[read.block].remove(read)
+            if not self._running[read.block]:
+                del self._running[read.block]
 
     def _plan_steps(self) -> bool:
         """Find the blocks that the next steps begin; return False where there is no step left."""
@@ -162,48 +182,47 @@ class BlockReads:
         examples = np.concatenate([p.examples[h] for p, h in zip(plans, here, strict=True)])
         epochs = np.concatenate([p.epochs[h] for p, h in zip(plans, here, strict=True)])
         of_step = np.repeat(np.array(steps), [h.sum() for h in here])
-        keys = self._keys(examples, epochs)
+        blocks, _ = self._locate(examples, epochs)
+        numbers, of_block = np.unique(blocks, return_inverse=True)
         # More than once only where a step takes of a block that an earlier one has taken of.
-        while new := [place for place, key in enumerate(keys) if key not in self._block_of]:
-            self._begin_blocks(examples[new], epochs[new], of_step[new])
+        while len(new := np.flatnonzero(of_step >= self._live.ends(numbers.tolist())[of_block])):
+            self._begin_blocks(blocks[new], of_step[new])
         self._planned_to = steps.stop
         return True
 
-    def _begin_blocks(self, examples: Int64Array, epochs: Int64Array, steps: Int64Array) -> None:
+    def _begin_blocks(self, blocks: Int64Array, steps: Int64Array) -> None:
         """Want the blocks of some rows that have none, int64[n] in order of their steps."""
         selection, size = self._plan.sources[self._source].selection, self._order.shape.block_size
-        blocks = selection.numbers_of(examples) // size
-        _, firsts = np.unique(epochs * self._order.num_blocks + blocks, return_index=True)
+        _, firsts = np.unique(blocks, return_index=True)
         firsts.sort()
-        numbers = blocks[firsts, np.newaxis] * size + np.arange(size)
-        of_block, _ = np.nonzero(numbers < self._order.size)  # the last block may be shorter
-        examples = selection.examples_at(numbers[numbers < self._order.size])
-        epochs, begins = epochs[firsts], steps[firsts]
-        is_taken = self._are_taken(examples, epochs[of_block], begins[of_block])
-        examples, of_block = examples[is_taken], of_block[is_taken]
-        parts = np.split(examples, np.searchsorted(of_block, np.arange(1, len(firsts))))
-        for part, epoch, begin in zip(parts, epochs, begins.tolist(), strict=True):
-            keys = self._keys(part, epoch)
-            is_new = [key not in self._block_of for key in keys]
-            block = _Block(begin, part[is_new])
-            self._wanted.append(block)
-            self._block_of |= dict.fromkeys(itertools.compress(keys, is_new), block)
+        blocks, begins = blocks[firsts], steps[firsts]
+        epochs, in_epoch = np.divmod(blocks, self._order.num_blocks)
+        numbers = in_epoch[:, np.newaxis] * size + np.arange(size)
+        of_block, places = np.nonzero(numbers < self._order.size)  # the last block may be shorter
+        examples = selection.examples_at(numbers[of_block, places])
+        ends = self._ends(begins)
+        is_taken = self._are_taken(examples, epochs[of_block], begins[of_block], ends[of_block])
+        examples, places, of_block = examples[is_taken], places[is_taken], of_block[is_taken]
+        edges = np.searchsorted(of_block, np.arange(len(firsts) + 1)).tolist()
+        rows = zip(blocks.tolist(), begins.tolist(), ends.tolist(), strict=True)
+        for (block, begin, end), (first, last) in zip(rows, itertools.pairwise(edges), strict=True):
+            self._live.want(block, last - first, end)
+            self._wanted.append(_Read(begin, block, places[first:last], examples[first:last]))
+
+    def _ends(self, begins: Int64Array) -> Int64Array:
+        """Return the step before which a block that begins at a step is taken, both int64[n]."""
+        shape = self._order.shape
+        draws = self._plan.schedule.rows_of(begins) * self._least_share / shape.columns
+        return begins + np.ceil(_MOST_DRAWS * shape.block_size / draws).astype(np.int64)
 
     def _are_taken(
-        self, examples: Int64Array, epochs: Int64Array, begins: Int64Array
+        self, examples: Int64Array, epochs: Int64Array, begins: Int64Array, ends: Int64Array
     ) -> npt.NDArray[np.bool_]:
-        """Return which examples this process takes soon after a step, all [n]."""
-        schedule, shape = self._plan.schedule, self._order.shape
-        draws = schedule.rows_of(begins) * self._least_share / shape.columns  # of a column
-        ends = begins + np.ceil(_MOST_DRAWS * shape.block_size / draws)
+        """Return which examples this process takes from one step until before another, all [n]."""
         steps, rows = self._plan.find(self._source, examples, epochs)
         is_taken: npt.NDArray[np.bool_] = (begins <= steps) & (steps < ends)
-        sizes = schedule.rows_of(steps)
+        sizes = self._plan.schedule.rows_of(steps)
         for size, is_held in self._is_held.items():
             here = is_taken & (sizes == size)
             is_taken[here] = is_held[rows[here]]
         return is_taken
-
-
-def _read(reader: RetryingReader, examples: Int64Array, purpose: str) -> dict[int, bytes]:
-    return dict(zip(examples.tolist(), reader.read(examples, purpose), strict=True))

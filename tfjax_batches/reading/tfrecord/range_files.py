@@ -6,6 +6,7 @@ wait at the same time. A read that fails, or that gives too little, is tried aga
 """
 
 import functools
+import itertools
 import os
 import random
 import threading
@@ -58,11 +59,13 @@ class RangeFiles:
         """Return n spans of bytes. See `MappedFiles.read`."""
         data = [b""] * len(files)
 
-        def read_range(group: list[int]) -> None:
-            first, last = int(starts[group].min()), int(ends[group].max())
+        def read_range(group: Int64Array) -> None:
+            first, last = int(starts[group[0]]), int(ends[group[-1]])
             buffer = self._read_range(int(files[group[0]]), first, last)
-            for member in group:
-                data[member] = buffer[starts[member] - first : ends[member] - first]
+            # As lists: a step of Python for each record is most of the work where they are tiny.
+            spans = (starts[group] - first).tolist(), (ends[group] - first).tolist()
+            for member, start, end in zip(group.tolist(), *spans, strict=True):
+                data[member] = buffer[start:end]
 
         self._pool.map(read_range, plan_ranges(files, starts, ends))
         return data
@@ -126,23 +129,29 @@ def _open(paths: Sequence[str], file: int) -> Any:
     return open_file(paths[file])
 
 
-def plan_ranges(files: Int64Array, starts: Int64Array, ends: Int64Array) -> list[list[int]]:
-    """Return groups of spans, int64[n] as in `read`, that are each read at once: lists of indices.
+def plan_ranges(files: Int64Array, starts: Int64Array, ends: Int64Array) -> list[Int64Array]:
+    """Return groups of spans, int64[n] as in `read`, that are each read at once: indices by start.
+
+    Spans do not overlap, unless they are equal.
 
     Example:
         >>> far = 2**30
-        >>> plan_ranges(*np.array([[3, 3, 3], [far, 0, 40], [far + 9, 40, 50]]))
+        >>> groups = plan_ranges(*np.array([[3, 3, 3], [far, 0, 40], [far + 9, 40, 50]]))
+        >>> [group.tolist() for group in groups]
         [[1, 2], [0]]
     """
-    groups: list[list[int]] = []
-    last_file = first = last = -1  # of the last group
-    for member in np.lexsort((starts, files)).tolist():
-        file, start, end = int(files[member]), int(starts[member]), int(ends[member])
-        is_near = file == last_file and start <= last + _GAP_BYTES
-        if is_near and end <= first + _RANGE_BYTES:
-            groups[-1].append(member)
-            last = max(last, end)
-        else:
-            groups.append([member])
-            last_file, first, last = file, start, end
+    if not len(files):
+        return []
+    order = np.lexsort((starts, files))
+    files, starts, ends = files[order], starts[order], ends[order]
+    is_far = (files[1:] != files[:-1]) | (starts[1:] > ends[:-1] + _GAP_BYTES)
+    edges = np.flatnonzero(np.r_[True, is_far, True]).tolist()
+    groups = []
+    for first, stop in itertools.pairwise(edges):
+        while first < stop:
+            # As many as fit, at least one.
+            fit = np.searchsorted(ends[first:stop], starts[first] + _RANGE_BYTES, side="right")
+            last = first + max(1, int(fit))
+            groups.append(order[first:last])
+            first = last
     return groups
