@@ -31,6 +31,12 @@ NAMES = ("tabular", "tokens", "small_png", "jpeg")
 ENGINES = ("tfjax_batches", "tfjax_mixture", "tfds", "clu", "grain_map", "grain_loader", "limit")
 FIRST_BATCH = "first_batch"
 WARM_UP_SECONDS = 2.0
+TURN_ENVIRONMENT = {
+    # JAX reads these when it starts: a 2 × 2 mesh on any machine.
+    "JAX_PLATFORMS": "cpu",
+    "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+}
 TURN_TIMEOUT_SECONDS = 1200  # the first turn of a workload writes its dataset
 
 
@@ -104,15 +110,9 @@ def run_turn(
     """Run one turn of an engine in a new process, and return its figures by workload."""
     command = [sys.executable, __file__, *names, "--turn", engine, "--data_dir", options.data_dir]
     command += ["--seconds", str(options.seconds), *(["--quick"] if options.quick else [])]
-    environment = {
-        # JAX reads these when it starts: a 2 × 2 mesh on any machine.
-        "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-    }
     done = subprocess.run(
         command,
-        env={**os.environ, **environment},
+        env={**os.environ, **TURN_ENVIRONMENT},
         capture_output=True,
         text=True,
         timeout=TURN_TIMEOUT_SECONDS,

@@ -65,13 +65,14 @@ def crop_and_flip(encoded: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 # ---- this library
 
 
-def build_loader(workload: Workload, data_dir: str) -> tjb.BatchLoader:
+def build_loader(workload: Workload, data_dir: str, **fields: Any) -> tjb.BatchLoader:
     """Return the loader of this library for a workload, whose dataset it writes if missing."""
     return tjb.build(
         bench_workloads.prepare(workload, data_dir, "tfrecord"),
         SHARDING,
         global_batch_size=workload.batch_size,
         preprocess=PREPROCESS.get(workload.name, ""),
+        **fields,
     )
 
 

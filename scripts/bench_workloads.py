@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The datasets that bench.py reads; written once, as TFRecord and as ArrayRecord files."""
+"""The datasets that bench.py and bench_far.py read; written once, as TFRecord or ArrayRecord."""
 
 import dataclasses
 import os
@@ -12,7 +12,6 @@ import tensorflow_datasets as tfds
 SEQUENCE = 512
 PHOTO_SHAPE = (375, 500, 3)
 CROP = 224
-NUM_FILES = 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,12 +22,14 @@ class Workload:
         name: A key of `WORKLOADS`.
         num_examples: Examples of the dataset.
         batch_size: Rows of a batch.
+        num_files: Files that hold the examples.
         seed: Seed of the random examples.
     """
 
     name: str
     num_examples: int
     batch_size: int
+    num_files: int = 8
     seed: int = 0
 
 
@@ -37,6 +38,7 @@ WORKLOADS = {
     for workload in (
         Workload(name="tabular", num_examples=200_000, batch_size=256),
         Workload(name="tokens", num_examples=40_000, batch_size=256),
+        Workload(name="records_100kb", num_examples=4_000, batch_size=64),
         Workload(name="small_png", num_examples=60_000, batch_size=256),
         Workload(name="jpeg", num_examples=3_000, batch_size=64),
     )
@@ -58,7 +60,8 @@ def prepare(workload: Workload, data_dir: str, file_format: str) -> str:
     """
     folder = os.path.join(data_dir, f"{file_format}-{workload.num_examples}")
     builder = _BUILDERS[workload.name](workload=workload, data_dir=folder, file_format=file_format)
-    builder.download_and_prepare(download_config=tfds.download.DownloadConfig(num_shards=NUM_FILES))
+    config = tfds.download.DownloadConfig(num_shards=workload.num_files)
+    builder.download_and_prepare(download_config=config)
     return os.fspath(builder.data_path)
 
 
@@ -114,6 +117,19 @@ class Tokens(_Builder, skip_registration=True):
         """See base class."""
         for _ in range(count):
             yield {"tokens": random.integers(0, 32_000, SEQUENCE, np.int32)}
+
+
+class Records100KB(_Builder, skip_registration=True):
+    """Long rows of numbers."""
+
+    FEATURES: ClassVar[dict[str, Any]] = {
+        "row": tfds.features.Tensor(shape=(25_000,), dtype=np.float32)
+    }
+
+    def make_examples(self, random: np.random.Generator, count: int) -> Iterator[dict[str, Any]]:
+        """See base class."""
+        for _ in range(count):
+            yield {"row": random.random(25_000, np.float32)}
 
 
 class SmallPng(_Builder, skip_registration=True):
@@ -174,4 +190,10 @@ class Jpeg(_Builder, skip_registration=True):
             yield {"image": np.asarray(window), "label": number % 10}
 
 
-_BUILDERS = {"tabular": Tabular, "tokens": Tokens, "small_png": SmallPng, "jpeg": Jpeg}
+_BUILDERS = {
+    "tabular": Tabular,
+    "tokens": Tokens,
+    "records_100kb": Records100KB,
+    "small_png": SmallPng,
+    "jpeg": Jpeg,
+}
