@@ -3,9 +3,10 @@
 
     python scripts/far_store.py SOURCE MOUNT [--latency 0.03] [--bandwidth 200e6]
 
-Each request waits for the latency; all of them share the bandwidth. A request is a look-up of a
-file or a read; of a read above 1 MiB, which Linux cuts in pieces, only the first piece waits for
-the latency. Linux caches no content (`direct_io`), so that each reader fetches what it reads.
+Each request waits for the latency; all of them share the bandwidth. A request lists a folder, with
+the sizes of its files, or reads; of a read above 1 MiB, which Linux cuts in pieces, only the first
+piece waits for the latency. Linux caches no content (`direct_io`), so that each reader fetches what
+it reads.
 `user.requests` and `user.bytes`, extended attributes of MOUNT, count what was asked for. Ends with
 Ctrl-C or when the mount is taken away. Needs the `bench` extra, libfuse 3 (Debian: libfuse3-3) and
 /dev/fuse; without root also `fusermount3` (Debian: fuse3).
@@ -28,6 +29,7 @@ BANDWIDTH = 200e6
 _THREADS = 128  # requests at the same time
 _CACHED_SECONDS = 3600  # look-ups: the folder does not change
 _SAME_READ_SECONDS = 0.05  # from a piece to the next one of the same read
+_ENDED_BY_SIGNAL = 8  # what libfuse returns after it has unmounted
 _START_SECONDS = 20
 
 
@@ -74,7 +76,6 @@ class FarFolder:
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, int]:
         """Return size, mode and times of a file."""
-        self._link.wait(0)
         found = os.lstat(self._source + path)
         times = {key: getattr(found, f"{key}_ns") for key in ("st_atime", "st_mtime", "st_ctime")}
         keys = ("st_mode", "st_nlink", "st_size", "st_uid", "st_gid", "st_blocks")
@@ -153,7 +154,12 @@ def serve(source: str, mount: str, link: Link) -> None:
     options: dict[str, Any] = {"max_threads": _THREADS, "max_idle_threads": _THREADS}
     options |= dict.fromkeys(("entry_timeout", "attr_timeout"), _CACHED_SECONDS)
     folder = FarFolder(os.path.abspath(source), link)
-    mfusepy.FUSE(folder, mount, foreground=True, ro=True, direct_io=True, fsname=source, **options)
+    options |= dict.fromkeys(("foreground", "ro", "direct_io"), True)
+    try:
+        mfusepy.FUSE(folder, mount, fsname=source, **options)
+    except RuntimeError as error:
+        if error.args != (_ENDED_BY_SIGNAL,):
+            sys.exit(f"{mount} cannot be mounted: libfuse ended with {error}")
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ dataset's folder cannot be written.
 
 import dataclasses
 import hashlib
+import io
 import json
 import os
 import re
@@ -82,13 +83,15 @@ def load_cached(path: str, file_format: str) -> tuple[dict[str, Any], Int64Array
     """
     try:
         with open_file(path) as file:
-            # Pages of a map would each be a request there, and some mounts have no maps.
+            # Read at once: there each small read, and each page of a map, would be a request.
             if is_remote(path) or is_network_mount(path):
-                integers = np.load(file)
+                whole = io.BytesIO(file.read())
+                integers = np.load(whole)
+                header = json.loads(whole.read())
             else:
                 integers = np.load(path, mmap_mode="r")
                 file.seek(integers.offset + integers.nbytes)
-            header = json.loads(file.read())
+                header = json.loads(file.read())
     except Exception:  # of a damaged file, NumPy and JSON raise many kinds
         return None
     is_ours = isinstance(header, dict) and header.get("format") == file_format

@@ -7,6 +7,7 @@ There is one index file a split; while several processes make it, each has one o
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from tfjax_batches.reading.tfrecord.index_file import (
     starts_of,
 )
 from tfjax_batches.reading.tfrecord.partial_scan import WHOLE, Part, PartialScan
+
+_THREADS = 32  # they wait for storage
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +83,7 @@ def index_part(files: Mapping[str, int], part: Part) -> list[str]:
     """
     paths = []
     for stem, each in _by_split(files):
-        keys = {path: file_key(path, count) for path, count in each.items()}
+        keys = _find_keys(each)
         known = _load_known(cache_paths(stem, "index"), keys)
         scan = PartialScan(stem, {p: k for p, k in keys.items() if k not in known}, part)
         scan.scan_own()
@@ -93,9 +96,15 @@ def _by_split(files: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int]]]:
         yield stem, {path: files[path] for path in paths}
 
 
+def _find_keys(files: Mapping[str, int]) -> dict[str, FileKey]:
+    """Return the key of each file; many at a time, since each may be a request."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return dict(zip(files, pool.map(file_key, files, files.values()), strict=True))
+
+
 def _open_split(stem: str, files: Mapping[str, int], part: Part) -> RecordIndex:
     """Return the index of some files of one split."""
-    keys = {path: file_key(path, count) for path, count in files.items()}
+    keys = _find_keys(files)
     index_files = cache_paths(stem, "index")
     for index_file in index_files:
         if (stored := load_offsets(index_file)) and set(keys.values()) <= set(stored[1]):
