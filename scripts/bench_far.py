@@ -116,10 +116,11 @@ def fetch_seconds(loader: Any, options: argparse.Namespace) -> float:
     """Return the time that fetching the blocks of the first batch takes at least."""
     shape, pipeline = loader.pipeline.plan.sources[0].order.shape, loader.pipeline
     num_bytes = shape.columns * shape.block_size * pipeline.readers[0].mean_record_bytes()
-    return max(
+    seconds: float = max(
         math.ceil(shape.columns / THREADS) * options.latency,
         options.latency + num_bytes / options.bandwidth,
     )
+    return seconds
 
 
 def run_child(arguments: list[str], options: argparse.Namespace, data_dir: str) -> str:

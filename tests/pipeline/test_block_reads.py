@@ -25,8 +25,6 @@ from tfjax_batches.planning.selection import WholeSplit
 from tfjax_batches.reading.read_pool import ReadPool
 from tfjax_batches.reading.retries import RetryingReader
 
-POOL = ReadPool(4)
-
 
 class NotingReader(FakeReader):
     """Notes the examples of each call; fails as often as it is told to."""
@@ -49,7 +47,7 @@ def blocks_of(
     given = {"ahead_bytes": 20, "start_step": 0, **fields}
     by_size = {size: rows[rows < size] for _, size in plan.schedule.sizes}
     return BlockReads(
-        plan, source, by_size, RetryingReader(reader), record_bytes=1.0, pool=POOL, **given
+        plan, source, by_size, RetryingReader(reader), record_bytes=1.0, pool=ReadPool(4), **given
     )
 
 
