@@ -226,6 +226,7 @@ def test_flags_of_a_mixture_give_its_config_and_survive_serialization() -> None:
     ("arguments", "text"),
     [
         ((f"--sources={SOURCES}", "--dataset=mnist"), "Write it in a source: sources={'web': {'da"),
+        ((f"--sources={SOURCES}", "--split=train"), "Write it in a source: sources={'web': {'sp"),
         ((f"--sources={SOURCES}", "--num_epochs=3"), "Set max_epochs of a Source"),
         (("--weights={'a': 1}",), "'weights': It is of a mixture: give sources={'web'"),
         (("--dataset=mnist", "--with_sources"), "'with_sources': It is of a mixture"),

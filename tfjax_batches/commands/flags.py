@@ -75,9 +75,8 @@ def batch_config_from_flags(
         ConfigError: The flags are not defined; or a flag or keyword is no field of this config, as
             `--dataset` is none of a mixture.
     """
-    options = field_options()
-    values = {name: _value_of(f"{prefix}{name}", flag_values) for name in options}
-    given = {name: value for name, value in values.items() if value != options[name].default}
+    by_field = {name: _find(f"{prefix}{name}", flag_values) for name in field_options()}
+    given = {name: flag.value for name, flag in by_field.items() if not flag.using_default_value}
     return make_config(None, {**given, **fields}, "batch_config_from_flags")
 
 
@@ -95,9 +94,9 @@ def sharding_from_flags(flag_values: flags.FlagValues = flags.FLAGS) -> NamedSha
         LayoutError: The mesh is malformed, does not hold all devices, or lacks a data axis.
     """
     devices = np.array(jax.devices())
-    shape = parse_mesh_shape(_value_of("mesh", flag_values), len(devices))
+    shape = parse_mesh_shape(_find("mesh", flag_values).value, len(devices))
     mesh = Mesh(devices.reshape(tuple(shape.values())), tuple(shape))
-    return data_sharding(mesh, _value_of("data_axes", flag_values))
+    return data_sharding(mesh, _find("data_axes", flag_values).value)
 
 
 class _FieldParser(flags.ArgumentParser[Any]):
@@ -138,11 +137,11 @@ def _define(flag: flags.Flag[Any], flag_values: flags.FlagValues) -> None:
     flag_values.register_key_flag_for_module(sys.argv[0], flag)
 
 
-def _value_of(name: str, flag_values: flags.FlagValues) -> Any:
+def _find(name: str, flag_values: flags.FlagValues) -> Any:
     if name not in flag_values:
         raise ConfigError(
             f"Flags are defined before they are read; there is no --{name}. Call "
             "define_batch_flags, with the same prefix, at the top of the program."
         )
     # Not `flag_values.name`, which raises if no command line was parsed.
-    return flag_values[name].value
+    return flag_values[name]
