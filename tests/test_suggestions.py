@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from absl import flags
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tfjax_batches as tjb
@@ -21,6 +22,13 @@ MESH = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
 
 def build(folder: str, sharding: NamedSharding | None = None, **fields: Any) -> object:
     return tjb.build(folder, sharding, **{"global_batch_size": 4, **fields})
+
+
+def defined() -> flags.FlagValues:
+    """Return flags of their own, defined and not parsed."""
+    values = flags.FlagValues()
+    tjb.define_batch_flags(flag_values=values)
+    return values
 
 
 @pytest.mark.parametrize(
@@ -49,7 +57,7 @@ def build(folder: str, sharding: NamedSharding | None = None, **fields: Any) -> 
             "vector",
         ),
         (lambda folder: tjb.show({"image": np.zeros((1, 2, 2, 3))}, image="imgae"), "image"),
-        (lambda folder: tjb.batch_config_from_flags(sead=1), "seed"),
+        (lambda folder: tjb.batch_config_from_flags(flag_values=defined(), sead=1), "seed"),
     ],
 )
 def test_misspelt_name_is_answered_with_the_nearest(
