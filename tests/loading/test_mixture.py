@@ -16,6 +16,7 @@ import tensorflow_datasets as tfds
 import tfjax_batches as tjb
 from tests.made_datasets import Numbers, number_example
 from tests.pipeline.test_single_steps import assert_steps_are_those_of_the_dataset
+from tfjax_batches.loading.state import make_state
 
 ROWS = 8
 FIELDS = ("number", "vector")
@@ -358,3 +359,32 @@ def test_states_of_20_sources_are_small_and_tell_changes(folder: str) -> None:
     tjb.build(config).restore(state).close()
     with pytest.raises(tjb.StateError, match=r"sources\['source_00'\]: saved"):
         tjb.build(replaced(config, "source_00", shuffle="none")).restore(state)
+
+
+@pytest.mark.parametrize("kind", ["used_up", "stages"])
+def test_states_of_many_stages_are_small_and_tell_changes(folder: str, kind: str) -> None:
+    if kind == "used_up":  # by and by: each begins a stage
+        names = [f"source_{number:02}" for number in range(20)]
+        sources = {
+            name: tjb.Source(dataset=folder, features=FIELDS, max_epochs=number + 1)
+            for number, name in enumerate(names)
+        }
+        weights: Any = {name: 1 / (3 + number) for number, name in enumerate(names)}
+        config = mixture(folder, sources=sources, weights=weights, exhausted="redistribute")
+    else:
+        weights = [(step, {"big": 1 + step / 7, "small": 2}) for step in range(100)]
+        config = mixture(folder, weights=weights)
+    loader = tjb.build(config)
+    step = (loader.num_steps or 101) - 1
+    assert len(loader.plan.mixture.stages) >= 20
+    state = make_state(
+        loader.plan.position_of(step), loader.fingerprint, loader.plan.global_batch_size
+    )
+    assert len(json.dumps(state)) < 2048
+    loader.restore(state).close()
+    if kind == "stages":
+        weights[50] = (50, {"big": 1, "small": 1})
+    else:
+        weights["source_00"] = 5
+    with pytest.raises(tjb.StateError, match="set the weights of past steps, and max_epochs, back"):
+        tjb.build(dataclasses.replace(config, weights=weights)).restore(state)

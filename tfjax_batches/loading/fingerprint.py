@@ -23,6 +23,7 @@ SIZES = "global_batch_size by step"
 Fingerprint = Mapping[str, Any]
 """Field → JSON value, of all that the rows of a run depend on."""
 
+_STAGES = "weights of all stages"
 _STAGE = re.compile(r"weights from row (\d+) on")
 
 # Where a fingerprint is longer (hundreds of features, say), its longest values are kept as digests:
@@ -92,17 +93,15 @@ def past_of(fingerprint: Fingerprint, position: int) -> dict[str, Any]:
 def shorten(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields that a state may hold: with as few digests as keep them short.
 
-    Where that is not enough, all fields of a source become one digest.
+    Where that is not enough, all fields of a source become one digest, then the weights of all
+    stages.
     """
-    short = dict(fields)
-    texts = {name: json.dumps(value) for name, value in short.items()}
-    for name in sorted(texts, key=lambda name: len(texts[name]), reverse=True):
-        if len(json.dumps(short)) <= _FINGERPRINT_CHARACTERS:
-            return short
-        if len(_digest(texts[name])) < len(texts[name]):
-            short[name] = _digest(texts[name])
-    folded = _fold_sources(fields)
-    return short if folded == fields else shorten(folded)
+    for fold in (dict, _fold_sources, _fold_stages):
+        fields = fold(fields)
+        short = _digest_longest(fields)
+        if _is_short(short):
+            break
+    return short
 
 
 def find_differences(saved: Fingerprint, present: Fingerprint) -> dict[str, tuple[str, str]]:
@@ -116,6 +115,8 @@ def find_differences(saved: Fingerprint, present: Fingerprint) -> dict[str, tupl
     """
     if any(name.startswith("sources[") and name.endswith("]") for name in saved):
         present = _fold_sources(present)
+    if _STAGES in saved:
+        present = _fold_stages(present)
     # As text: 0, 0.0 and False are equal in Python, and a field that is null is not a missing one.
     was, now = ({name: json.dumps(each[name]) for name in each} for each in (saved, present))
     differing = [
@@ -164,6 +165,22 @@ def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in (None, [], {})}
 
 
+def _is_short(fields: Mapping[str, Any]) -> bool:
+    return len(json.dumps(fields)) <= _FINGERPRINT_CHARACTERS
+
+
+def _digest_longest(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields with digests of the longest ones, until all are short or have one."""
+    short = dict(fields)
+    texts = {name: json.dumps(value) for name, value in short.items()}
+    for name in sorted(texts, key=lambda name: len(texts[name]), reverse=True):
+        if _is_short(short):
+            break
+        if len(_digest(texts[name])) < len(texts[name]):
+            short[name] = _digest(texts[name])
+    return short
+
+
 def _fold_sources(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields with one digest for each source; graphs are left out (`_are_comparable`)."""
     folded: dict[str, Any] = {}
@@ -175,6 +192,13 @@ def _fold_sources(fields: Mapping[str, Any]) -> dict[str, Any]:
         elif field != "graphs":
             of_source.setdefault(f"{source}]", {})[field] = value
     return folded | {s: _sha256(json.dumps(each)) for s, each in of_source.items()}
+
+
+def _fold_stages(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields with one digest for all weights."""
+    weights = {name: value for name, value in fields.items() if row_of_stage(name) is not None}
+    others = {name: value for name, value in fields.items() if name not in weights}
+    return {**others, _STAGES: _sha256(json.dumps(weights))} if weights else others
 
 
 def _give_the_same_rows(name: str, was: Any, now: Any) -> bool:

@@ -42,6 +42,7 @@ _FIXES = {
     "transforms": "give build the same transforms",
     "graphs": "give build transforms and registered ops that do the same under these names",
     "global_batch_size": "set global_batch_size back; only remainder='carry' can change it",
+    "weights of all stages": "set the weights of past steps, and max_epochs, back",
     "order_version": "use the release of tfjax_batches that saved the state",
 }
 
