@@ -4,7 +4,7 @@
 import enum
 import itertools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfjax_batches.config.op_grammar import parse_ops
@@ -50,6 +50,13 @@ def as_dict(value: Any) -> dict[Any, Any] | None:
     return dict(value) if hasattr(value, "keys") else None
 
 
+def rise_from_zero(steps: Sequence[Any]) -> bool:
+    """Return whether values are integers below 2**31, the first 0, each above the one before."""
+    # Below, positions fit an int64 whatever the batch size.
+    are_steps = all(is_integer(step, 0, 2**31 - 1) for step in steps)
+    return are_steps and steps[0] == 0 and all(a < b for a, b in itertools.pairwise(steps))
+
+
 def _integer(least: int, beyond: int, *, optional: bool = False) -> Check:
     """Return the check of an integer, least <= value < beyond; None too, where `optional`."""
 
@@ -78,9 +85,7 @@ def _check_batch_size(name: str, value: Any) -> Any:
             f"{name} must be an integer, or a list of (first step, rows); got {value!r}. "
             "Write [(0, 256), (10_000, 512)]."
         )
-    steps = [step for step, _ in value]
-    are_steps = all(is_integer(step, 0, 2**31 - 1) for step in steps)
-    if not are_steps or steps[0] != 0 or any(a >= b for a, b in itertools.pairwise(steps)):
+    if not rise_from_zero(steps := [step for step, _ in value]):
         raise ConfigError(
             f"{name} must begin at step 0, and each size at a later step below 2**31; got steps "
             f"{steps}. Sort the sizes, and begin with (0, rows)."

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the weights of a mixture are those of its sources, in stages that follow each other."""
 
-import itertools
 from collections.abc import Collection
 from typing import Any
 
-from tfjax_batches.config.field_checks import as_dict
+from tfjax_batches.config.field_checks import as_dict, rise_from_zero
 from tfjax_batches.errors import nearest_hint
-from tfjax_batches.text.numbers import is_integer, is_number
+from tfjax_batches.text.numbers import is_number
 
 Stages = tuple[tuple[int, dict[str, float]], ...]
 """(First step, weight by name) of each stage, in order of the step, from step 0."""
@@ -26,8 +25,12 @@ def check_weights(value: Any, names: Collection[str]) -> tuple[Stages, list[str]
             f"weights must map names of sources to numbers; got {value!r}. Write {{'a': 0.7, "
             "'b': 0.3}, or stages by step, [(0, {'a': 1}), (1000, {'a': 0.7, 'b': 0.3})]."
         ]
-    errors = _check_steps([step for step, _ in given])
-    stages = []
+    errors, stages = [], []
+    if not rise_from_zero(steps := [step for step, _ in given]):
+        errors.append(
+            "weights must begin at step 0, and each stage at a later step below 2**31; got steps "
+            f"{steps}. Sort the stages, and begin with (0, {{…}})."
+        )
     for step, weights in given:
         named = as_dict(weights) or {}
         where = "weights" if len(given) == 1 else f"weights from step {step} on"
@@ -46,16 +49,6 @@ def check_weights(value: Any, names: Collection[str]) -> tuple[Stages, list[str]
 
 def _is_pair(stage: Any) -> bool:
     return isinstance(stage, list | tuple) and len(stage) == 2
-
-
-def _check_steps(steps: list[Any]) -> list[str]:
-    are_steps = all(is_integer(step, 0, 2**40) for step in steps)
-    if are_steps and steps[0] == 0 and all(a < b for a, b in itertools.pairwise(steps)):
-        return []
-    return [
-        "weights must begin at step 0, and each stage at a later step than the one before; "
-        f"got steps {steps}. Sort the stages, and begin with (0, {{…}})."
-    ]
 
 
 def _check_stage(where: str, weights: dict[Any, Any], names: Collection[str]) -> list[str]:
