@@ -69,13 +69,12 @@ class Weights:
     def counts_at(self, position: int) -> Int64Array:
         """Return how many rows of each source come before a position, int64[sources]."""
         shares, left, right, source = self._tree
-        counts = np.zeros(len(source), np.uint64)
-        counts[0] = position
-        for node in np.flatnonzero(source < 0):  # parents stand before their children
-            counts[left[node]] = _round_share(counts[node : node + 1], shares[node : node + 1])[0]
+        counts = [int(position)] * len(source)
+        for node in np.flatnonzero(source < 0).tolist():  # parents stand before their children
+            counts[left[node]] = counts[node] * int(shares[node]) + 2**63 >> 64
             counts[right[node]] = counts[node] - counts[left[node]]
         found = np.zeros(len(self.weights), np.int64)
-        found[source[source >= 0]] = counts[source >= 0]
+        found[source[source >= 0]] = np.array(counts)[source >= 0]
         return found
 
     def positions_of(self, source: int, places: Int64Array) -> Int64Array:
