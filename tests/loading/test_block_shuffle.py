@@ -125,6 +125,11 @@ def test_shape_is_chosen_told_and_part_of_the_state(numbers_folder: str) -> None
     )
 
 
+def test_columns_of_sizes_by_step_are_those_of_the_largest(numbers_folder: str) -> None:
+    sizes = [(0, 4), (2, 12), (4, 8)]
+    assert build(numbers_folder, global_batch_size=sizes).fingerprint["block_columns"] == 12
+
+
 def test_another_batch_size_continues_with_the_same_columns(numbers_folder: str) -> None:
     loader = build(numbers_folder, num_epochs=None)
     with iter(loader) as batches:

@@ -296,6 +296,14 @@ def test_restore_takes_other_stages_and_sources_in_the_future(folder: str) -> No
     assert found[:8] == numbers_from(tjb.build(config).restore(state), 1)
 
 
+def test_restore_takes_another_stage_that_begins_at_the_position(folder: str) -> None:
+    state = state_after(mixture(folder, weights=STAGES), 2)
+    other = mixture(folder, weights=[STAGES[0], (2, {"small": 1, "big": 5})])
+    tjb.build(other).restore(state).close()
+    with pytest.raises(tjb.StateError, match="set the weights of step 2 back"):
+        tjb.build(other).restore(state_after(mixture(folder, weights=STAGES), 3))
+
+
 def test_restore_refuses_another_past_and_names_the_step(folder: str) -> None:
     config = mixture(folder, weights=STAGES)
     state = state_after(config, 3)

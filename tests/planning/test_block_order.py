@@ -20,6 +20,11 @@ GOLDEN = [
     [8, 12, 3, 11, 15, 2, 10, 13, 18, 5, 21, 17, 6, 22, 16, 4, 20, 19, 7, 1, 9, 14, 0],
 ]
 
+GOLDEN_MIXTURE = [
+    *([22, 12, 8, 20], [4, 5, 13, 6], [9, 21, 3, 16], [15, 6, 16, 20]),
+    *([2, 17, 12, 7], [22, 4, 14, 19], [2, 18, 1, 10], [15, 8, 19, 3]),
+]
+
 
 @st.composite
 def block_orders(draw: st.DrawFn) -> BlockOrder:
@@ -50,6 +55,21 @@ def test_values_are_unchanged() -> None:
     order = BlockOrder(size=23, seed=7, shape=BlockShape(block_size=4, columns=3))
     found = [order.numbers_at(np.arange(23), np.full(23, epoch)).tolist() for epoch in (0, 5)]
     assert found == GOLDEN
+
+
+def test_values_of_a_mixture_are_unchanged() -> None:
+    """A stage in which the share of a source stays, as that of `a`, moves none of its rows."""
+    block: dict[str, Any] = {"shuffle": Shuffle.BLOCK, "shape": BlockShape(block_size=4, columns=3)}
+    source = MixedSource(selection=WholeSplit(num_in_split=23), max_epochs=None, **block)
+    plan = plan_mixture(
+        dict.fromkeys("abc", source),
+        [(0, {"a": 2, "b": 1, "c": 1}), (2, {"a": 2, "b": 2}), (5, {"a": 1, "b": 3})],
+        global_batch_size=4,
+        seed=7,
+        exhausted=Exhausted.STOP,
+    )
+    found = [step.examples.tolist() for step in plan.plan_steps(range(8), np.arange(4))]
+    assert found == GOLDEN_MIXTURE
 
 
 def test_seeds_epochs_and_blocks_have_other_orders() -> None:
