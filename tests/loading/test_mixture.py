@@ -173,6 +173,13 @@ def test_filters_select_examples_of_their_source(folder: str) -> None:
         tjb.build(mixture(folder), filter=even)
 
 
+def test_errors_of_a_filter_name_the_source(folder: str) -> None:
+    nothing = tjb.FilterExamples(lambda number: number < 0, features=("number",), name="none")
+    with pytest.raises(tjb.SplitError) as caught:
+        tjb.build(replaced(mixture(folder), "small", filter=nothing))
+    assert caught.value.__notes__ == ["This is source 'small' of the mixture."]
+
+
 def test_features_that_differ_are_shown_by_source(folder: str) -> None:
     config = replaced(mixture(folder), "small", features=("number", "nested/image"))
     config = replaced(config, "big", preprocess="cast('float32', key='number')")

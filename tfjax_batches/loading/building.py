@@ -163,14 +163,23 @@ def _place(
 def _select(run: OpenRun) -> list[Selection | None]:
     if not any(each.source.filter for each in run.sources):
         return [None] * len(run.sources)
-    return run_in_turns(lambda: [each.select() for each in run.sources])
+
+    def select_all() -> list[Selection | None]:
+        selections = []
+        for each in run.sources:
+            with run.naming(each):
+                selections.append(each.select())
+        return selections
+
+    return run_in_turns(select_all)
 
 
 def _make_loader(run: OpenRun, selections: Sequence[Selection | None]) -> BatchLoader:
     """Return the loader, once it is certain that this process sees all files of the splits."""
     loader = make_loader(run, selections)
     for each in run.sources:
-        check_files_exist(each.split)
+        with run.naming(each):
+            check_files_exist(each.split)
     return loader
 
 

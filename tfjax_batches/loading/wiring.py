@@ -7,6 +7,7 @@ makes the plan and all that follows. A run of one dataset is a mixture of one so
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import jax
@@ -112,6 +113,10 @@ class OpenRun:
     sources: tuple[OpenSource, ...]
     pool: ReadPool = dataclasses.field(default_factory=ReadPool)
 
+    def naming(self, source: OpenSource) -> AbstractContextManager[None]:
+        """Return a context that adds to errors which source of a mixture they are about."""
+        return naming_source(source.name if isinstance(self.config, MixtureConfig) else "")
+
 
 def open_run(
     config: Config,
@@ -180,7 +185,7 @@ def _make_functions(run: OpenRun) -> list[SourceFunction]:
     made: dict[tuple[str, str], SourceFunction] = {}
     functions = []
     for each in run.sources:
-        with naming_source(each.name if isinstance(run.config, MixtureConfig) else ""):
+        with run.naming(each):
             decoder = each.make_decoder()
             # The transforms given to `build` are the same for all.
             key = decoder.key, each.source.preprocess
