@@ -324,7 +324,9 @@ class BatchLoader:
         so may `num_epochs`, and under CARRY the batch size: rows go on from the same position, and
         steps count as if all batches before had the new size. Of sizes by step, those that begin
         later may have changed. Of a mixture, the stages that begin later may have changed, and so
-        may sources that only they draw from. Weights of past stages may all be multiplied by a
+        may sources that only they draw from. `shuffle="block"` chooses blocks and columns by the
+        batch sizes and the number of sources: where these change, set `block_size` and
+        `block_columns` to what the error tells. Weights of past stages may all be multiplied by a
         number if their ratios stay exactly the same in binary, as by 2.
 
         Args:

@@ -139,6 +139,8 @@ def _fix_of(name: str, saved: Fingerprint, past: Fingerprint, plan: BatchPlan) -
     if name == SIZES:
         return f"set {_other_size(saved, past)} back: only those of later steps may change"
     field = name.rpartition(".")[2]
+    if field in ("block_size", "block_columns") and name in saved:
+        return f"set {name} to {saved[name]}"
     return _FIXES.get(field, f"set {name} back")
 
 
