@@ -259,7 +259,19 @@ def test_describe_shows_sources_and_stages(folder: str) -> None:
     assert small[-7:] == ["6", "12", "25", "%", "2", "3", "5"]
     assert ["0", "big", "1"] in lines
     assert ["3", "big", "1,", "small", "1"] in lines
-    assert "endless" in str(tjb.build(mixture(folder)).describe())
+    lines = [line.split() for line in str(tjb.build(mixture(folder)).describe()).splitlines()]
+    (small,) = (line for line in lines if line[:1] == ["small"])
+    assert small[-7:] == ["6", "endless", "25", "%", "endless", "0", "endless"]
+
+
+def test_label_names_are_those_that_all_sources_have(folder: str) -> None:
+    label = tjb.Source(dataset=folder, features=("label",))
+    config = mixture(folder, sources={"big": label, "small": label})
+    assert tjb.build(config).label_names == tjb.build(folder, global_batch_size=ROWS).label_names
+    renumbered = replaced(
+        config, "small", preprocess="cast('float32', key='label')|cast('int64', key='label')"
+    )
+    assert tjb.build(renumbered).label_names == {}
 
 
 # ---- restore

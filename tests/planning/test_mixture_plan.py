@@ -162,6 +162,11 @@ def test_a_run_without_a_step_is_refused() -> None:
         assert part in str(caught.value)
 
 
+def test_redistribute_ends_where_no_source_of_the_stage_is_left() -> None:
+    sizes: dict[str, tuple[int, int | None]] = {"a": (8, 1), "b": (9, None)}
+    assert make_plan(sizes, [(0, {"a": 1}), (3, {"b": 1})], "redistribute").num_rows == 8
+
+
 def test_seeds_of_sources_depend_on_seed_and_name_alone() -> None:
     seeds = {derive_seed(s, n) for s, n in itertools.product(range(5), ("a", "b", "web", ""))}
     assert len(seeds) == 20

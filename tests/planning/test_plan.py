@@ -262,3 +262,14 @@ def test_names_of_policies_are_taken_for_their_members() -> None:
     )
     assert (plan.num_steps, plan.sources[0].epochs.left_out) == (2, 3)
     assert plan.plan_rows(1, np.arange(4)).examples.tolist() == [4, 5, 6, 7]
+
+
+def test_find_of_an_example_before_the_first_position_is_minus_one() -> None:
+    found = make_plan(10, 4, "carry").starting_at(6)
+    assert found is not None
+    rest, step = found
+    assert (step, rest.position_of(step)) == (1, 6)
+    examples = np.array([1, 2, 6])
+    steps, rows = rest.find(0, examples, np.zeros(3, np.int64))
+    assert steps.tolist() == [-1, 0, 1]
+    assert rows.tolist() == [-1, 0, 0]

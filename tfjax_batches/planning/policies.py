@@ -70,4 +70,5 @@ class Exhausted(enum.StrEnum):
     STOP = "stop"
     """The run ends before the first row that the source lacks."""
     REDISTRIBUTE = "redistribute"
-    """The other sources get its rows, in proportion to their weights, until all are used up."""
+    """The other sources of the stage get its rows, in proportion to their weights, until all are
+    used up."""
