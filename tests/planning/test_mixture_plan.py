@@ -155,6 +155,14 @@ def test_redistribute_leaves_a_used_up_source_out_of_later_stages() -> None:
     assert make_plan({"a": (8, 1), "b": (9, None)}, stages, "stop").num_rows == 10
 
 
+@pytest.mark.parametrize("exhausted", ["stop", "redistribute"])
+def test_a_source_of_more_rows_than_positions_is_endless(exhausted: str) -> None:
+    sizes: dict[str, tuple[int, int | None]] = {"a": (2**40, 2**30), "b": (9, None)}
+    plan = make_plan(sizes, [(0, {"a": 1, "b": 1e-6})], exhausted)
+    assert plan.num_rows is None
+    assert set(plan.plan_rows(2**58, np.arange(4)).sources.tolist()) <= {0, 1}
+
+
 def test_a_run_without_a_step_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         make_plan({"a": (3, 1), "b": (9, None)}, [(0, {"a": 1})])

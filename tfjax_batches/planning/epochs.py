@@ -10,6 +10,7 @@ import dataclasses
 import numpy as np
 
 from tfjax_batches.planning.order import Int64Array
+from tfjax_batches.planning.schedule import MOST_POSITIONS
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +30,8 @@ class Epochs:
 
     @property
     def num_places(self) -> int | None:
-        """Places of all epochs; None: endless."""
-        return None if self.count is None else self.count * self.length
+        """Places of all epochs, at most `MOST_POSITIONS`; None: endless."""
+        return None if self.count is None else min(self.count * self.length, MOST_POSITIONS)
 
     @property
     def delivered(self) -> int:
