@@ -36,7 +36,7 @@ class PlannedReader:
         rows: int64[process_batch], the rows that this process holds.
         readers: Access to the records of each source.
         sizes: How `rows` are cut.
-        function_of: int[sources], the function that becomes of the records of each source.
+        function_of: int[sources], which function turns the records of each source into features.
         seed_places: Places in the chain of each function of the transforms that take a seed.
         blocks: Source → its blocks, of sources that are read in blocks. None: there are none.
     """

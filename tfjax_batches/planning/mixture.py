@@ -30,7 +30,7 @@ from tfjax_batches.planning.splitmix import Uint64Array
 Int32Array = npt.NDArray[np.int32]
 IndexArray = npt.NDArray[np.intp]  # NumPy copies indices of other dtypes first
 
-_HALF = np.uint64(32)
+_HALF_BITS = np.uint64(32)
 _LOW = np.uint64(2**32 - 1)
 _ONE_HALF = np.uint64(2**63)  # of a share of 2**64
 
@@ -184,12 +184,12 @@ class Mixture:
 
 def _round_share(counts: Uint64Array, shares: Uint64Array) -> Uint64Array:
     """Return ⌊counts · shares / 2**64 + ½⌋, exactly; counts are below 2**62."""
-    count_high, count_low = counts >> _HALF, counts & _LOW
-    share_high, share_low = shares >> _HALF, shares & _LOW
+    count_high, count_low = counts >> _HALF_BITS, counts & _LOW
+    share_high, share_low = shares >> _HALF_BITS, shares & _LOW
     # Products of 32-bit halves, as by hand; no sum here exceeds 64 bits.
-    first = count_high * share_low + (count_low * share_low >> _HALF)
-    second = count_low * share_high + (first & _LOW) + (_ONE_HALF >> _HALF)
-    rounded: Uint64Array = count_high * share_high + (first >> _HALF) + (second >> _HALF)
+    first = count_high * share_low + (count_low * share_low >> _HALF_BITS)
+    second = count_low * share_high + (first & _LOW) + (_ONE_HALF >> _HALF_BITS)
+    rounded: Uint64Array = count_high * share_high + (first >> _HALF_BITS) + (second >> _HALF_BITS)
     return rounded
 
 
