@@ -115,9 +115,9 @@ def counts(options: argparse.Namespace) -> tuple[int, ...]:
 def fetch_seconds(loader: Any, options: argparse.Namespace) -> float:
     """Return the time that fetching the blocks of the first batch takes at least."""
     shape, pipeline = loader.pipeline.plan.sources[0].order.shape, loader.pipeline
-    num_bytes = shape.columns * shape.block_size * pipeline.readers[0].mean_record_bytes()
+    num_bytes = shape.block_columns * shape.block_size * pipeline.readers[0].mean_record_bytes()
     seconds: float = max(
-        math.ceil(shape.columns / THREADS) * options.latency,
+        math.ceil(shape.block_columns / THREADS) * options.latency,
         options.latency + num_bytes / options.bandwidth,
     )
     return seconds

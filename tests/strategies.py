@@ -69,7 +69,7 @@ def orders(draw: st.DrawFn) -> dict[str, Any]:
     shuffle = draw(st.sampled_from(Shuffle))
     if shuffle is not Shuffle.BLOCK:
         return {"shuffle": shuffle}
-    shape = BlockShape(block_size=draw(st.integers(1, 9)), columns=draw(st.integers(1, 9)))
+    shape = BlockShape(block_size=draw(st.integers(1, 9)), block_columns=draw(st.integers(1, 9)))
     return {"shuffle": shuffle, "shape": shape}
 
 

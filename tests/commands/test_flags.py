@@ -122,6 +122,7 @@ def test_flags_are_those_of_the_fields_with_their_docs_and_defaults() -> None:
         ("--seed=9223372036854775807", "seed", 2**63 - 1),
         ("--global_batch_size=8", "global_batch_size", 8),
         ("--global_batch_size=0:8,100:16", "global_batch_size", ((0, 8), (100, 16))),
+        ("--global_batch_size=[(0, 8), (100, 16)]", "global_batch_size", ((0, 8), (100, 16))),
     ],
 )
 def test_flag_value_is_that_of_the_field_and_survives_serialization(

@@ -60,7 +60,7 @@ def test_checked_takes_stages_and_dicts() -> None:
         ({"weights": [(0, {"a": 1}), (0, {"b": 1})]}, "got steps [0, 0]. Sort the stages"),
         ({"weights": [(0, {"a": 1}), (9, {"b": 1}), (3, {"a": 1})]}, "got steps [0, 9, 3]."),
         ({"weights": [(0, {"a": 1}), (1.5, {"b": 1})]}, "got steps [0, 1.5]."),
-        ({"weights": [(0, {"a": 1}), (2**31, {"b": 1})]}, "later step below 2**31; got steps"),
+        ({"weights": [(0, {"a": 1}), (2**31, {"b": 1})]}, "later whole step below 2**31; got"),
         ({"sources": {}}, "sources must map names to sources; got {}. Write {'web': tjb.Source"),
         (
             {"sources": {1: Source(), "b": Source()}, "weights": {1: 1, "b": 1}},

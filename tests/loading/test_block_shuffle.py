@@ -125,23 +125,53 @@ def test_shape_is_chosen_told_and_part_of_the_state(numbers_folder: str) -> None
     )
 
 
-def test_columns_of_sizes_by_step_are_those_of_the_largest(numbers_folder: str) -> None:
-    sizes = [(0, 4), (2, 12), (4, 8)]
-    assert build(numbers_folder, global_batch_size=sizes).fingerprint["block_columns"] == 12
+def test_columns_of_sizes_by_step_are_divided_by_each(numbers_folder: str) -> None:
+    for sizes, columns in (((4, 12, 8), 24), ((8, 12, 20), 20)):  # of 120, too many
+        by_step = list(enumerate(sizes))
+        loader = build(numbers_folder, global_batch_size=by_step)
+        assert loader.fingerprint["block_columns"] == columns
 
 
-def test_another_batch_size_continues_with_the_same_columns(numbers_folder: str) -> None:
+def test_another_batch_size_continues_with_the_same_blocks(numbers_folder: str) -> None:
     loader = build(numbers_folder, num_epochs=None)
     with iter(loader) as batches:
         for _ in range(3):
             next(batches)
         state = batches.get_state()
-        expected = np.concatenate([next(batches)["_id"] for _ in range(2)])
+        expected = np.concatenate([next(batches)["_id"] for _ in range(4)])
+    for size in (8, [(0, 4), (3, 8)]):
+        larger = build(numbers_folder, num_epochs=None, global_batch_size=size)
+        assert larger.fingerprint["block_columns"] == 8
+        with larger.restore(state) as batches:
+            np.testing.assert_array_equal(next(batches)["_id"], expected[:8])
+            later = batches.get_state()  # of a run that keeps its blocks
+        again = iter(larger)
+        again.set_state(later)
+        np.testing.assert_array_equal(next(again)["_id"], expected[8:])
+        again.close()
+    other = build(numbers_folder, num_epochs=None, global_batch_size=8, block_columns=8)
     with pytest.raises(tjb.StateError, match="saved 4, now 8; set block_columns to 4"):
-        build(numbers_folder, num_epochs=None, global_batch_size=8).restore(state)
-    larger = build(numbers_folder, num_epochs=None, global_batch_size=8, block_columns=4)
-    with larger.restore(state) as batches:
+        other.restore(state)
+
+
+def test_mixture_goes_on_with_its_blocks_where_a_source_is_added(numbers_folder: str) -> None:
+    source = tjb.Source(dataset=numbers_folder, shuffle="block")
+    mixture = tjb.MixtureConfig(
+        sources={"b": source}, weights={"b": 1}, global_batch_size=4, with_ids=True
+    )
+    with iter(tjb.build(mixture)) as batches:
+        next(batches)
+        state = batches.get_state()
+        expected = next(batches)["_id"]
+    sources = {"a": source, "b": source}
+    weights = [(0, {"b": 1}), (5, {"a": 1, "b": 1})]
+    wider = tjb.build(mixture, sources=sources, weights=weights, global_batch_size=[(0, 4), (7, 8)])
+    with wider.restore(state) as batches:
         np.testing.assert_array_equal(next(batches)["_id"], expected)
+        for _ in range(8):
+            next(batches)
+        assert batches.get_state()["fingerprint"]["sources['b'].block_columns"] == 4
+        assert batches.get_state()["fingerprint"]["sources['a'].block_columns"] == 8
 
 
 def test_sources_of_a_mixture_have_blocks_of_their_own(numbers_folder: str) -> None:

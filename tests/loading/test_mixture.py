@@ -177,7 +177,7 @@ def test_errors_of_a_filter_name_the_source(folder: str) -> None:
     nothing = tjb.FilterExamples(lambda number: number < 0, features=("number",), name="none")
     with pytest.raises(tjb.SplitError) as caught:
         tjb.build(replaced(mixture(folder), "small", filter=nothing))
-    assert caught.value.__notes__ == ["This is source 'small' of the mixture."]
+    assert str(caught.value).endswith("This is source 'small' of the mixture.")
 
 
 def test_features_that_differ_are_shown_by_source(folder: str) -> None:
@@ -201,14 +201,14 @@ def test_transforms_that_mix_rows_are_refused(folder: str) -> None:
 def test_errors_name_the_source(folder: str) -> None:
     with pytest.raises(tjb.SplitError) as caught:
         tjb.build(replaced(mixture(folder), "small", split="nothing"))
-    assert caught.value.__notes__ == ["This is source 'small' of the mixture."]
+    assert str(caught.value).endswith("This is source 'small' of the mixture.")
 
 
 def test_errors_name_the_source_that_is_not_prepared(folder: str, tmp_path: Path) -> None:
     config = replaced(mixture(folder), "small", dataset="digits", data_dir=str(tmp_path))
     with pytest.raises(tjb.DatasetNotFoundError) as caught:
         tjb.build(config)
-    assert caught.value.__notes__ == ["This is source 'small' of the mixture."]
+    assert str(caught.value).endswith("This is source 'small' of the mixture.")
 
 
 @pytest.mark.parametrize("kind", [dict, ml_collections.ConfigDict])
@@ -415,3 +415,61 @@ def test_states_of_many_stages_are_small_and_tell_changes(folder: str, kind: str
         weights["source_00"] = 5
     with pytest.raises(tjb.StateError, match="set the weights of past steps, and max_epochs, back"):
         tjb.build(dataclasses.replace(config, weights=weights)).restore(state)
+
+
+def test_gather_examples_tells_the_sources_apart(numbers_folder: str) -> None:
+    source = tjb.Source(dataset=numbers_folder)
+    mixture = tjb.MixtureConfig(
+        sources={"a": source, "b": source},
+        weights={"a": 1, "b": 1},
+        global_batch_size=40,
+        with_ids=True,
+    )
+    with iter(tjb.build(mixture)) as batches:
+        batch = next(batches)
+        ids, found = tjb.gather_examples(batch, {k: batch[k] for k in ("vector", "_source")})
+    assert len(ids) == 40  # 20 of each, of which many have equal indices
+    assert found["_source"].tolist() == [0] * 20 + [1] * 20
+    for half in (slice(0, 20), slice(20, 40)):
+        assert (np.diff(ids[half]) > 0).all()
+    np.testing.assert_array_equal(found["vector"][:, 0], ids)
+
+
+def test_restore_of_stages_in_another_batch_size_names_the_size(numbers_folder: str) -> None:
+    sources = {name: tjb.Source(dataset=numbers_folder) for name in ("a", "b")}
+    mixture = tjb.MixtureConfig(
+        sources=sources, weights=[(0, {"a": 1}), (2, {"a": 1, "b": 1})], global_batch_size=8
+    )
+    with iter(tjb.build(mixture)) as batches:
+        for _ in range(4):
+            next(batches)
+        state = batches.get_state()
+    for size in (4, 16):
+        with pytest.raises(tjb.StateError) as caught:
+            tjb.build(mixture, global_batch_size=size).restore(state)
+        assert f"saved [[0, 8]], now [[0, {size}]]; set the size of step 0 back" in str(
+            caught.value
+        )
+        assert "weights" not in str(caught.value)
+
+
+def test_stage_that_the_run_does_not_reach_is_warned_of(
+    numbers_folder: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sources = {
+        "a": tjb.Source(dataset=numbers_folder, max_epochs=1),
+        "b": tjb.Source(dataset=numbers_folder),
+    }
+    mixture = tjb.MixtureConfig(
+        sources=sources, weights=[(0, {"a": 1}), (10, {"b": 1})], global_batch_size=8
+    )
+    assert tjb.build(mixture, exhausted="redistribute").num_steps == 2
+    assert "from step 10 on are never reached: the run ends after 2 steps" in caplog.text
+
+
+@pytest.mark.parametrize("step", [-1, 1.5, "3", 10**30, True])
+def test_counts_at_a_step_that_does_not_exist_is_refused(numbers_folder: str, step: Any) -> None:
+    loader = tjb.build(numbers_folder, global_batch_size=8)
+    with pytest.raises(IndexError, match="A step is an integer, 0 <= step"):
+        loader.counts_at(step)
+    assert loader  # which has no length

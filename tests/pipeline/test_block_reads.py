@@ -56,7 +56,7 @@ def block_plan(num_examples: int, rows: int, size: int, epochs: int | None = 1) 
         WholeSplit(num_in_split=num_examples),
         global_batch_size=rows,
         shuffle=Shuffle.BLOCK,
-        shape=BlockShape(block_size=size, columns=rows),
+        shape=BlockShape(block_size=size, block_columns=rows),
         seed=3,
         num_epochs=epochs,
         remainder=Remainder.CARRY,

@@ -28,7 +28,7 @@ GOLDEN_MIXTURE = [
 
 @st.composite
 def block_orders(draw: st.DrawFn) -> BlockOrder:
-    shape = BlockShape(block_size=draw(st.integers(1, 40)), columns=draw(st.integers(1, 40)))
+    shape = BlockShape(block_size=draw(st.integers(1, 40)), block_columns=draw(st.integers(1, 40)))
     return BlockOrder(
         size=draw(st.integers(1, 300)), seed=draw(st.integers(0, 2**64 - 1)), shape=shape
     )
@@ -52,14 +52,17 @@ def test_some_places_of_some_epochs_equal_the_whole(order: BlockOrder, data: st.
 
 def test_values_are_unchanged() -> None:
     """A run resumes by these values: a change needs another ORDER_VERSION."""
-    order = BlockOrder(size=23, seed=7, shape=BlockShape(block_size=4, columns=3))
+    order = BlockOrder(size=23, seed=7, shape=BlockShape(block_size=4, block_columns=3))
     found = [order.numbers_at(np.arange(23), np.full(23, epoch)).tolist() for epoch in (0, 5)]
     assert found == GOLDEN
 
 
 def test_values_of_a_mixture_are_unchanged() -> None:
     """A stage in which the share of a source stays, as that of `a`, moves none of its rows."""
-    block: dict[str, Any] = {"shuffle": Shuffle.BLOCK, "shape": BlockShape(block_size=4, columns=3)}
+    block: dict[str, Any] = {
+        "shuffle": Shuffle.BLOCK,
+        "shape": BlockShape(block_size=4, block_columns=3),
+    }
     source = MixedSource(selection=WholeSplit(num_in_split=23), max_epochs=None, **block)
     plan = plan_mixture(
         dict.fromkeys("abc", source),
@@ -73,7 +76,7 @@ def test_values_of_a_mixture_are_unchanged() -> None:
 
 
 def test_seeds_epochs_and_blocks_have_other_orders() -> None:
-    shape, places = BlockShape(block_size=50, columns=10), np.arange(1000)
+    shape, places = BlockShape(block_size=50, block_columns=10), np.arange(1000)
     found = [
         BlockOrder(size=1000, seed=seed, shape=shape).numbers_at(places, np.full(1000, epoch))
         for seed, epoch in ((0, 0), (0, 1), (1, 0))
@@ -106,7 +109,7 @@ def test_law_9_processes_read_each_block_once(n: int, size: int, columns: int, s
         WholeSplit(num_in_split=n),
         global_batch_size=columns,
         shuffle=Shuffle.BLOCK,
-        shape=BlockShape(block_size=size, columns=columns),
+        shape=BlockShape(block_size=size, block_columns=columns),
         seed=seed,
         num_epochs=None,
         remainder=Remainder.DROP,
@@ -123,7 +126,7 @@ WEIGHTS = {"a": 0.5, "b": 0.3, "c": 0.1, "d": 0.05, "e": 0.03, "f": 0.015, "g": 
 def test_mixture_processes_read_few_blocks_of_others(processes: int) -> None:
     """Sources of 5 % and more are read 1.5 times at most by design, and about once in fact."""
     stages: list[Any] = [(0, WEIGHTS), (250, {**WEIGHTS, "a": 0.2})]
-    shape = BlockShape(block_size=8, columns=256)
+    shape = BlockShape(block_size=8, block_columns=256)
     plan = plan_mixture(
         {
             name: MixedSource(

@@ -10,7 +10,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from tfjax_batches.errors import ConfigError
-from tfjax_batches.features.paths import ID, MASK
+from tfjax_batches.features.paths import ID, MASK, SOURCE
 from tfjax_batches.planning.order import Int64Array
 
 
@@ -58,7 +58,9 @@ def gather_examples(batch: Mapping[str, Any], tree: Any) -> tuple[Int64Array, An
         tree: Pytree of global `jax.Array`s [batch, ...], such as predictions.
 
     Returns:
-        int64[n], the example indices in rising order, and the tree as NumPy arrays [n, ...].
+        int64[n], the example indices in rising order, and the tree as NumPy arrays [n, ...]. Of a
+        mixture, those of the first source, then those of the second, and so on; put
+        `batch["_source"]` in the tree to know which.
 
     Raises:
         ConfigError: The batch has no `_id`, or a leaf is not a global array with one row for each
@@ -75,12 +77,14 @@ def gather_examples(batch: Mapping[str, Any], tree: Any) -> tuple[Int64Array, An
         )
     for keys, leaf in jax.tree_util.tree_leaves_with_path(tree):
         _check_rows(jax.tree_util.keystr(keys, simple=True, separator="/"), leaf, batch[ID])
-    ids, mask, values = multihost_utils.process_allgather(
-        (batch[ID], batch.get(MASK), tree), tiled=True
+    ids, sources, mask, values = multihost_utils.process_allgather(
+        (batch[ID], batch.get(SOURCE), batch.get(MASK), tree), tiled=True
     )
     # Padding has the index -1. A mask, which only remainder="pad" gives, says the same.
     real = np.flatnonzero(ids >= 0 if mask is None else mask)
-    unique_ids, first = np.unique(ids[real].astype(np.int64), return_index=True)
+    # In a mixture an index is that in the split of its source.
+    pairs = np.stack([np.zeros_like(ids) if sources is None else sources, ids]).astype(np.int64)
+    (_, unique_ids), first = np.unique(pairs[:, real], axis=1, return_index=True)
     return unique_ids, jax.tree.map(lambda x: x[real[first]], values)
 
 

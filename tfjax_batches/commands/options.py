@@ -106,7 +106,9 @@ def _write_lengths(lengths: Mapping[Any, int]) -> str:
     return ",".join(f"{path_text(name)}={length}" for name, length in lengths.items())
 
 
-def _parse_batch_size(text: str) -> int | list[tuple[int, int]]:
+def _parse_batch_size(text: str) -> Any:
+    if text.startswith("["):
+        return _parse_literal(text)
     if ":" not in text:
         return int(text)
     pairs = [part.partition(":") for part in _parse_names(text)]

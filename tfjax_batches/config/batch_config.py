@@ -47,8 +47,8 @@ class BatchConfig:
             1 MiB a block, at most 1 GiB of blocks being read over all processes, at least 4 blocks
             for each row in an epoch.
         block_columns: Blocks being read at a time. None: `global_batch_size`, one for each row; of
-            sizes by step, the largest. Where a batch size does not divide it, several processes
-            read of one block.
+            sizes by step, their least common multiple or, if that is large, the largest. Where a
+            batch size does not divide it, several processes read of one block.
         seed: Seed of the order and of random transforms, `0 <= seed < 2**63`. Equal on all
             processes.
         num_epochs: Passes over the examples. None: endless.

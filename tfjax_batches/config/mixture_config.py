@@ -76,17 +76,18 @@ class MixtureConfig:
     Attributes:
         sources: A `Source`, or a dict of its fields, by name. `_source` and `source_names` are in
             order of the names.
-        weights: Any positive number by name, of which only the ratios count; or stages by step, as
-            in `[(0, {"a": 1}), (40_000, {"a": 0.7, "b": 0.3})]`. A source that a stage does not
-            name has no row in it.
+        weights: A number above 0 and below 2**63 by name, of which only the ratios count; or stages
+            by step, as in `[(0, {"a": 1}), (40_000, {"a": 0.7, "b": 0.3})]`. A source that a stage
+            does not name has no row in it.
         exhausted: What happens where a source has had its `max_epochs`: "stop" ends the run,
             "redistribute" gives its rows to the other sources of the stage.
         global_batch_size: Rows of one step over all processes and sources; or sizes by step:
             `[(0, 256), (10_000, 512)]`.
         seed: Seed of the orders and of random transforms, `0 <= seed < 2**63`.
         keep_on_host: As in `BatchConfig`, and so are all fields that it has too.
-        with_ids: Add `_id`, the index of each example in the split of its source.
+        with_ids: Add `_id`, the index of each example in the split of its source, and `_source`.
         with_sources: Add `_source`, int32, the index in `loader.source_names` of each row's source.
+            A source that is added may change these indices: names are in order.
         prefetch_depth: Batches ready on the device ahead of the consumer. 0: synchronous.
         prefetch_bytes: Cap on the device memory of those batches, per process. None: no cap.
         stall_seconds: Log a warning each time that `next` has waited so long. None: never.

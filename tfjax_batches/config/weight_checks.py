@@ -28,8 +28,8 @@ def check_weights(value: Any, names: Collection[str]) -> tuple[Stages, list[str]
     errors, stages = [], []
     if not rise_from_zero(steps := [step for step, _ in given]):
         errors.append(
-            "weights must begin at step 0, and each stage at a later step below 2**31; got steps "
-            f"{steps}. Sort the stages, and begin with (0, {{…}})."
+            "weights must begin at step 0, and each stage at a later whole step below 2**31; got "
+            f"steps {steps}. Sort the stages, and begin with (0, {{…}})."
         )
     for step, weights in given:
         named = as_dict(weights) or {}
@@ -53,7 +53,8 @@ def _is_pair(stage: Any) -> bool:
 
 def _check_stage(where: str, weights: dict[Any, Any], names: Collection[str]) -> list[str]:
     if not weights:
-        return [f"{where} must have a source; got none. Write {{'a': 1}}."]
+        example = dict.fromkeys(names, 1) or {"a": 1}
+        return [f"{where} must have a source; got none. Write {example}."]
     errors = []
     for name, weight in weights.items():
         if names and name not in names:

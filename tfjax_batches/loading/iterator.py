@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tfjax_batches.config.batch_config import Config
 from tfjax_batches.features.paths import Path, nest
 from tfjax_batches.loading.fingerprint import Fingerprint
+from tfjax_batches.loading.kept_shapes import keep_shapes
 from tfjax_batches.loading.state import make_state, read_state
 from tfjax_batches.pipeline.host_batches import HostBatch
 from tfjax_batches.pipeline.host_pipeline import HostPipeline
@@ -112,7 +113,9 @@ class BatchIterator(Iterator[Batch]):
         Raises:
             StateError: As for `restore`; nothing has changed then.
         """
-        plan, step = read_state(state, self._pipeline.plan, self._fingerprint)
+        plan, fingerprint = keep_shapes(self._pipeline.plan, self._fingerprint, state)
+        plan, step = read_state(state, plan, fingerprint)
+        self._fingerprint = fingerprint
         # First, so that no more batches than before are in memory.
         self.close()
         self._open(dataclasses.replace(self._pipeline, plan=plan), step)

@@ -18,6 +18,7 @@ from tfjax_batches.features.feature_spec import FeatureSpec
 from tfjax_batches.features.paths import Path, nest
 from tfjax_batches.loading.fingerprint import Fingerprint
 from tfjax_batches.loading.iterator import Batch, BatchIterator, FlatBatch
+from tfjax_batches.loading.kept_shapes import keep_shapes
 from tfjax_batches.loading.state import read_state
 from tfjax_batches.pipeline.host_batches import HostBatch
 from tfjax_batches.pipeline.host_pipeline import HostPipeline
@@ -28,6 +29,7 @@ from tfjax_batches.planning.plan import BatchPlan, StepPlan
 from tfjax_batches.planning.policies import Shuffle
 from tfjax_batches.showing.run_description import describe_run
 from tfjax_batches.text.description import Description
+from tfjax_batches.text.numbers import is_integer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -167,6 +169,10 @@ class BatchLoader:
         """Steps of the run, the same on all processes; None when endless."""
         return self.plan.num_steps
 
+    def __bool__(self) -> bool:
+        """Return True, also where there is no length."""
+        return True
+
     def __len__(self) -> int:
         """Return `num_steps`.
 
@@ -196,7 +202,7 @@ class BatchLoader:
                 "values of the first time, since num_epochs=1. To train for three epochs, set "
                 "num_epochs=3 and iterate once: an epoch ends every loader.steps_per_epoch steps."
             )
-        return self._iterate(self.pipeline, 0)
+        return self._iterate(self.pipeline, 0, self.fingerprint)
 
     def plan_step(self, step: int, process_index: int | None = None) -> StepPlan:
         """Return which examples a process holds at a step, without reading any.
@@ -230,9 +236,9 @@ class BatchLoader:
 
             tokens = loader.counts_at(batches.step)["web"] * 1024
         """
-        if step < 0 or (self.num_steps is not None and step > self.num_steps):
-            last = "" if self.num_steps is None else f" <= {self.num_steps}"
-            raise IndexError(f"step lies in 0 <= step{last}; got {step}.")
+        last = self.plan.most_steps
+        if not is_integer(step, 0, last):
+            raise IndexError(f"A step is an integer, 0 <= step <= {last}; got {step!r}.")
         return dict(zip(self.sources, self.plan.counts_before(step), strict=True))
 
     def dataset(self, start_step: int = 0) -> tf.data.Dataset:
@@ -324,10 +330,9 @@ class BatchLoader:
         so may `num_epochs`, and under CARRY the batch size: rows go on from the same position, and
         steps count as if all batches before had the new size. Of sizes by step, those that begin
         later may have changed. Of a mixture, the stages that begin later may have changed, and so
-        may sources that only they draw from. `shuffle="block"` chooses blocks and columns by the
-        batch sizes and the number of sources: where these change, set `block_size` and
-        `block_columns` to what the error tells. Weights of past stages may all be multiplied by a
-        number if their ratios stay exactly the same in binary, as by 2.
+        may sources that only they draw from. A `block_size` and `block_columns` that were chosen
+        stay those of the state. Weights of past stages may all be multiplied by a number if their
+        ratios stay exactly the same in binary, as by 2.
 
         Args:
             state: What `BatchIterator.get_state` returned, on any process.
@@ -339,8 +344,9 @@ class BatchLoader:
             StateError: The state is malformed, from another version, or of a run with other rows;
                 the error names each field with both values, and how to go on.
         """
-        plan, step = read_state(state, self.plan, self.fingerprint)
-        return self._iterate(dataclasses.replace(self.pipeline, plan=plan), step)
+        plan, fingerprint = keep_shapes(self.plan, self.fingerprint, state)
+        plan, step = read_state(state, plan, fingerprint)
+        return self._iterate(dataclasses.replace(self.pipeline, plan=plan), step, fingerprint)
 
     @property
     def _repeats_one_epoch(self) -> bool:
@@ -351,8 +357,10 @@ class BatchLoader:
         is_shuffled = self.config.shuffle is not Shuffle.NONE and not self.plan.remainder.has_mask
         return is_shuffled or bool(self.pipeline.group.sources[0].chain.seed_places)
 
-    def _iterate(self, pipeline: HostPipeline, step: int) -> BatchIterator:
-        return BatchIterator(pipeline, self._place, self.fingerprint, self.config, step)
+    def _iterate(
+        self, pipeline: HostPipeline, step: int, fingerprint: Fingerprint
+    ) -> BatchIterator:
+        return BatchIterator(pipeline, self._place, fingerprint, self.config, step)
 
     @functools.cached_property
     def _place(self) -> Callable[[HostBatch], FlatBatch]:

@@ -103,7 +103,8 @@ def naming_source(name: str) -> Iterator[None]:
         yield
     except BatchesError as error:
         if name:
-            error.add_note(f"This is source {name!r} of the mixture.")
+            # Not a note, which only a traceback shows.
+            error.args = (f"{error} This is source {name!r} of the mixture.",)
         raise
 
 

@@ -84,8 +84,9 @@ def read_state(state: Any, plan: BatchPlan, fingerprint: Fingerprint) -> tuple[B
             f"{_end_text(plan, fingerprint)}, or start again with iter(loader)."
         )
     past = past_of(fingerprint, position)
-    if position and (SIZES in saved or SIZES in fingerprint):
-        # One size, which states do not keep by step.
+    has_sizes = SIZES in saved or SIZES in fingerprint
+    if position and (has_sizes or any(map(_is_of_stage, find_differences(saved, past)))):
+        # One size, which states do not keep by step; stages begin at steps of that size.
         saved.setdefault(SIZES, [[0, state.get("global_batch_size", plan.global_batch_size)]])
         past.setdefault(SIZES, [[0, plan.global_batch_size]])
     _check_same_rows(saved, past, state.get("release", "unknown"), plan)
@@ -94,7 +95,8 @@ def read_state(state: Any, plan: BatchPlan, fingerprint: Fingerprint) -> tuple[B
     if found is None or (needs_whole_steps and position % plan.global_batch_size):
         raise StateError(
             f"A position lies between two batches; {position} begins no step of "
-            f"global_batch_size={_size_text(plan)}. Pass a state as get_state() returned it."
+            f"global_batch_size={_size_text(plan)}. Go on with the global_batch_size of the run "
+            "that was saved, one number, or pass a state as get_state() returned it."
         )
     resumed, step = found
     if state.get("global_batch_size", plan.global_batch_size) != plan.global_batch_size:
@@ -108,6 +110,11 @@ def read_state(state: Any, plan: BatchPlan, fingerprint: Fingerprint) -> tuple[B
     return resumed, step
 
 
+def _is_of_stage(name: str) -> bool:
+    """Return whether a field is that of the weights of a stage."""
+    return row_of_stage(name) is not None
+
+
 def _end_text(plan: BatchPlan, fingerprint: Fingerprint) -> str:
     """Return what ends a run, and how to make it longer."""
     if "stages" in fingerprint:
@@ -116,9 +123,12 @@ def _end_text(plan: BatchPlan, fingerprint: Fingerprint) -> str:
 
 
 def _check_same_rows(saved: Fingerprint, past: Fingerprint, release: str, plan: BatchPlan) -> None:
+    found = find_differences(saved, past)
+    if SIZES in found:  # what else differs may follow from it
+        found = {SIZES: found[SIZES]}
     differences = [
         f"  {name}: saved {was}, now {now}; {_fix_of(name, saved, past, plan)}"
-        for name, (was, now) in find_differences(saved, past).items()
+        for name, (was, now) in found.items()
     ]
     if differences:
         raise StateError(

@@ -31,7 +31,12 @@ from tfjax_batches.pipeline.same_features import check_same_features
 from tfjax_batches.pipeline.source_function import SourceFunction
 from tfjax_batches.placing.assemble import device_dtype
 from tfjax_batches.placing.sharding import feature_sharding, shardings_by_path
-from tfjax_batches.planning.block_order import MOST_LIVE_BYTES, BlockShape, choose_block_size
+from tfjax_batches.planning.block_order import (
+    MOST_LIVE_BYTES,
+    BlockShape,
+    choose_block_size,
+    choose_columns,
+)
 from tfjax_batches.planning.dataset_plan import plan_dataset
 from tfjax_batches.planning.epoch_order import GlobalOrder
 from tfjax_batches.planning.layout import BatchLayout
@@ -156,6 +161,7 @@ def make_loader(run: OpenRun, selections: Sequence[Selection | None]) -> BatchLo
         ],
     )
     _warn_of_requests(run, plan)
+    _warn_of_lost_stages(config, plan)
     pipeline = HostPipeline(
         plan=plan,
         rows={
@@ -166,6 +172,9 @@ def make_loader(run: OpenRun, selections: Sequence[Selection | None]) -> BatchLo
         example_bytes=tuple(each.split.example_bytes for each in run.sources),
         group=_make_group(run, functions, has_mask=plan.remainder.has_mask),
         process_index=destination.process_index,
+        source_names=(
+            tuple(each.name for each in run.sources) if isinstance(config, MixtureConfig) else ()
+        ),
         pool=run.pool,
         options=ReadOptions.from_config(config),
     )
@@ -232,12 +241,28 @@ def _block_shape(run: OpenRun, source: OpenSource, selection: Selection) -> Bloc
     given, split = source.source, source.split
     if given.shuffle is not Shuffle.BLOCK:
         return None
-    columns = given.block_columns or max(run.destination.layouts)
+    columns = given.block_columns or choose_columns(run.destination.layouts)
     live_bytes = MOST_LIVE_BYTES / len(run.sources)
     size = given.block_size or choose_block_size(
         selection.num_examples, split.example_bytes, columns, live_bytes
     )
-    return BlockShape(block_size=size, columns=columns)
+    fields = ("block_size", "block_columns")
+    chosen = frozenset(name for name in fields if getattr(given, name) is None)
+    return BlockShape(block_size=size, block_columns=columns, chosen=chosen)
+
+
+def _warn_of_lost_stages(config: Config, plan: BatchPlan) -> None:
+    """Log where a run ends before a stage of its weights begins."""
+    stages: Any = config.weights if isinstance(config, MixtureConfig) else ()
+    late = [step for step, _ in stages if plan.num_steps is not None and step >= plan.num_steps]
+    if late:
+        logging.warning(
+            "tfjax_batches: the weights from step %d on are never reached: the run ends after %d "
+            "steps, when sources have had their max_epochs. Raise these, or let stages begin "
+            "earlier.",
+            late[0],
+            plan.num_steps,
+        )
 
 
 def _warn_of_requests(run: OpenRun, plan: BatchPlan) -> None:
@@ -248,7 +273,7 @@ def _warn_of_requests(run: OpenRun, plan: BatchPlan) -> None:
         count = of_plan.epochs.num_examples
         is_global = isinstance(of_plan.order, GlobalOrder)
         if is_global and count >= _MANY_REQUESTS and source.reader.reads_ranges():
-            columns = max(run.destination.layouts)
+            columns = choose_columns(run.destination.layouts)
             size = choose_block_size(count, source.split.example_bytes, columns)
             logging.warning(
                 "tfjax_batches: %s is read from afar with shuffle='global': an epoch makes %s "
@@ -277,7 +302,8 @@ def _make_group(
         host_paths=host_paths,
         has_mask=has_mask,
         id_dtype=id_dtype(most_examples) if config.with_ids else None,
-        has_sources=isinstance(config, MixtureConfig) and config.with_sources,
+        # An index means nothing without the source that it is of.
+        has_sources=isinstance(config, MixtureConfig) and (config.with_sources or config.with_ids),
     )
 
 

@@ -150,7 +150,7 @@ class BlockReads:
     def _is_far_ahead(self) -> bool:
         return (
             self._records_ahead * self._record_bytes >= self._ahead_bytes
-            or len(self._ahead) >= _COLUMNS_AHEAD * self._order.shape.columns
+            or len(self._ahead) >= _COLUMNS_AHEAD * self._order.shape.block_columns
         )
 
     def _run(self, read: _Read) -> None:
@@ -212,7 +212,7 @@ class BlockReads:
     def _ends(self, begins: Int64Array) -> Int64Array:
         """Return the step before which a block that begins at a step is taken, both int64[n]."""
         shape = self._order.shape
-        draws = self._plan.schedule.rows_of(begins) * self._least_share / shape.columns
+        draws = self._plan.schedule.rows_of(begins) * self._least_share / shape.block_columns
         return begins + np.ceil(_MOST_DRAWS * shape.block_size / draws).astype(np.int64)
 
     def _are_taken(

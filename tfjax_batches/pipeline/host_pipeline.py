@@ -74,6 +74,7 @@ class HostPipeline:
         example_bytes: Mean size of the examples of each source by the metadata; 0: not known.
         group: What becomes of the records of a group.
         process_index: This process, named in errors.
+        source_names: Of a mixture, named in errors.
         pool: The threads that wait for storage.
         options: What changes speed and memory.
     """
@@ -84,6 +85,7 @@ class HostPipeline:
     example_bytes: tuple[float, ...]
     group: GroupFunction
     process_index: int
+    source_names: tuple[str, ...] = ()
     pool: ReadPool = dataclasses.field(default_factory=ReadPool)
     options: ReadOptions = dataclasses.field(default_factory=ReadOptions)
 
@@ -246,7 +248,8 @@ class HostPipeline:
         self, source: int, examples: Int64Array, epochs: Int64Array, step: int
     ) -> BatchesError | None:
         """Return the error that explains why rows of a source fail, or None."""
-        where = f"(Step {step} on process {self.process_index}.)"
+        of = f", source {self.source_names[source]!r}" if self.source_names else ""
+        where = f"(Step {step} on process {self.process_index}{of}.)"
         reader, function = self.readers[source], self.group.sources[source]
         real = examples[examples != PADDING]
         if bad := find_bad_record(real, reader, function.decoder):

@@ -10,7 +10,8 @@ are columns, and the only blocks that two processes may read are those at the en
 import bisect
 import dataclasses
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -42,6 +43,7 @@ MOST_LIVE_BYTES = 2**30
 
 _BLOCK_BYTES = 2**20
 _BLOCKS_OF_COLUMN = 4
+_MOST_COLUMNS = 4  # times the largest batch: each has a block in memory
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +52,27 @@ class BlockShape:
 
     Attributes:
         block_size: Numbers of a block; the last block may have fewer.
-        columns: Columns of an epoch.
+        block_columns: Columns of an epoch.
+        chosen: Names of the fields above that a user has not given.
     """
 
     block_size: int
-    columns: int
+    block_columns: int
+    chosen: frozenset[str] = dataclasses.field(default=frozenset(), compare=False)
+
+
+def choose_columns(sizes: Iterable[int]) -> int:
+    """Return the columns for batches of some sizes: each size divides them, if they are not many.
+
+    Where a size does not, the rows of several processes draw from one column.
+
+    Example:
+        >>> choose_columns([256, 512]), choose_columns([384, 512]), choose_columns([250, 256])
+        (512, 1536, 256)
+    """
+    sizes = list(sizes)
+    common = math.lcm(*sizes)
+    return common if common <= _MOST_COLUMNS * max(sizes) else max(sizes)
 
 
 def choose_block_size(
@@ -93,7 +111,7 @@ class BlockOrder:
         shares: Of the source; columns follow the rows that draw from them.
 
     Example:
-        >>> order = BlockOrder(size=10, seed=1, shape=BlockShape(block_size=3, columns=2))
+        >>> order = BlockOrder(size=10, seed=1, shape=BlockShape(block_size=3, block_columns=2))
         >>> numbers = order.numbers_at(np.arange(10), np.zeros(10, np.int64))
         >>> (numbers[0::2] // 3).tolist(), (numbers[1::2] // 3).tolist()
         ([2, 3, 1, 1, 1], [0, 0, 0, 2, 2])
@@ -107,7 +125,7 @@ class BlockOrder:
     @property
     def fingerprint(self) -> dict[str, Any]:
         """Its policy and its shape; its shares are those of the mixture."""
-        shape = {"block_size": self.shape.block_size, "block_columns": self.shape.columns}
+        shape = {"block_size": self.shape.block_size, "block_columns": self.shape.block_columns}
         return {"shuffle": Shuffle.BLOCK.value, **shape}
 
     @property
@@ -144,7 +162,7 @@ class BlockOrder:
         begun = bisect.bisect_right(self.shares, first, key=lambda stage: stage[0])
         stages = [(0, self.shares[begun - 1][1])]
         stages += [(s - first, share) for s, share in self.shares[begun:] if s < first + self.size]
-        return _make_columns(self.size, self.shape.columns, tuple(stages))
+        return _make_columns(self.size, self.shape.block_columns, tuple(stages))
 
     def _rotations(self, epochs: Int64Array) -> Int64Array:
         """Return the item at which each epoch begins, int64[n]."""

@@ -89,6 +89,12 @@ class BatchPlan:
         return None if self.num_rows is None else self.schedule.steps_before(self.num_rows)
 
     @property
+    def most_steps(self) -> int:
+        """Steps of the run; where it is endless, those that positions can count."""
+        num_steps = self.num_steps
+        return self.schedule.steps_before(2 * MOST_POSITIONS) if num_steps is None else num_steps
+
+    @property
     def left_out_at_end(self) -> int:
         """Examples after the last step that do not fill a batch."""
         return 0 if self.num_rows is None else self.schedule.locate(self.num_rows)[1]
@@ -165,12 +171,9 @@ class BatchPlan:
         return steps, rows
 
     def _check_steps(self, *steps: int) -> None:
-        stop = self.num_steps
-        if stop is None:
-            stop = self.schedule.steps_before(2 * MOST_POSITIONS)
         for step in steps:
-            if not 0 <= step < stop:
-                raise IndexError(f"A step lies in 0 <= step < {stop}; got {step}.")
+            if not 0 <= step < self.most_steps:
+                raise IndexError(f"A step lies in 0 <= step < {self.most_steps}; got {step}.")
 
     def _examples_at(
         self, sources: Int32Array, places: Int64Array

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The description of `shuffle="block"`: blocks, memory that they take, requests that they save."""
 
+import math
 from collections.abc import Iterable, Sequence
 
 from tfjax_batches.planning.block_order import BlockOrder
@@ -30,16 +31,22 @@ def describe_blocks(
     for name, source, each_bytes in zip(names, plan.sources, example_bytes, strict=True):
         if isinstance(order := source.order, BlockOrder):
             shape = order.shape
-            block_bytes = shape.block_size * each_bytes
+            block_bytes = min(shape.block_size, order.size) * each_bytes
             share = layout.process_batch_size(process) / layout.global_batch_size
-            live = -(-min(shape.columns, order.num_blocks) * share // 1)
+            live = -(-min(shape.block_columns, order.num_blocks) * share // 1)
+            # Rows of so many processes draw from one column.
+            readers = max(
+                min(layout.process_count, size // math.gcd(size, shape.block_columns))
+                for _, size in plan.schedule.sizes
+            )
+            ranges = min(order.num_blocks * readers + shape.block_columns, order.size)
             rows.append(
                 (
                     name,
-                    f"{order.num_blocks:,} of {shape.block_size:,} examples",
+                    f"{order.num_blocks:,} of {min(shape.block_size, order.size):,} examples",
                     bytes_text(round(block_bytes)) if block_bytes else "not known",
                     f"{live:,.0f}, {bytes_text(round(live * block_bytes))}",
-                    f"{min(order.num_blocks + shape.columns, order.size):,}, not {order.size:,}",
+                    f"{ranges:,}, not {order.size:,}",
                 )
             )
     header = ("shuffled", "blocks", "a block", f"live on process {process}", "ranges of an epoch")

@@ -159,10 +159,10 @@ def _costs_of_block(
     else:
         live_bytes = MOST_LIVE_BYTES / num_sources
         size = choose_block_size(count, example_bytes, batch, live_bytes)
-        shape = BlockShape(block_size=size, columns=batch)
+        shape = BlockShape(block_size=size, block_columns=batch)
     blocks = math.ceil(count / shape.block_size)
-    ranges = min(blocks + shape.columns, count)
-    live = min(shape.columns, blocks) * part
+    ranges = min(blocks + shape.block_columns, count)
+    live = min(shape.block_columns, blocks) * part
     return _Costs(
         requests=batch * part * share * ranges / count,
         live_requests=live,

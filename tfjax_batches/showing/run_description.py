@@ -85,7 +85,8 @@ def _remainder_text(plan: BatchPlan) -> str:
 
 def _sizes_table(layouts: Mapping[int, BatchLayout], plan: BatchPlan, process: int) -> Table:
     """Return at which steps the shapes of batches change; empty where they do not."""
-    sizes = plan.schedule.sizes if len(plan.schedule.sizes) > 1 else ()
+    sizes = [size for size in plan.schedule.sizes if size[0] < plan.most_steps]
+    sizes = sizes if len(sizes) > 1 else []
     rows = tuple(
         (f"{step:,}", f"{size:,}", f"{layouts[size].process_batch_size(process):,}")
         for step, size in sizes
