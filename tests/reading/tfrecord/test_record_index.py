@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,7 +21,7 @@ from tfjax_batches.planning.order import Int64Array
 from tfjax_batches.reading import cache_file, storage
 from tfjax_batches.reading.cache_file import cache_paths, split_stem
 from tfjax_batches.reading.split import Split
-from tfjax_batches.reading.tfrecord import partial_scan
+from tfjax_batches.reading.tfrecord import partial_scan, record_index
 from tfjax_batches.reading.tfrecord.offsets import scan_offsets
 from tfjax_batches.reading.tfrecord.partial_scan import Part
 from tfjax_batches.reading.tfrecord.record_index import RecordIndex, index_part, open_index
@@ -342,3 +343,28 @@ def test_process_that_died_is_not_waited_for(
     split = write_split(tmp_path, num_files=4, per_file=3)
     assert read_all(open_index(files_of(split), Part(2, 4)), split) == expected(4, 3)
     assert len(scanned) == 4
+
+
+def test_files_are_looked_up_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split = write_split(tmp_path, num_files=4, per_file=5)
+    all_at_once = threading.Barrier(4, timeout=10)
+
+    def look_up(path: str, num_records: int) -> cache_file.FileKey:
+        all_at_once.wait()
+        return cache_file.file_key(path, num_records)
+
+    monkeypatch.setattr(record_index, "file_key", look_up)
+    open_index(files_of(split))
+
+
+def test_index_on_a_network_mount_is_read_not_mapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split = write_split(tmp_path, num_files=4, per_file=5)
+    expected = open_index(files_of(split)).offsets
+    monkeypatch.setattr(cache_file, "is_network_mount", lambda path: True)
+    found = open_index(files_of(split)).offsets
+    assert found.tolist() == expected.tolist()
+    assert found.flags.writeable  # mapped: read-only
