@@ -7,10 +7,10 @@
 Engines take turns for several rounds, each in its own process, and read the same files through
 `far_store.py`, which is mounted anew for each turn. `tfds` is a stream with a shuffle buffer and
 16 files interleaved. `global` and `block` are orders of this library, with the index of the records
-known. `local_…` engines read the same files without the store. `blocks` is the time that fetching
-the blocks of a first batch takes at least. Trust medians and ratios: the machine may be shared. The
-first run writes the datasets to --data_dir. Needs the `bench` extra, libfuse 3 (Debian:
-libfuse3-3) and /dev/fuse.
+known; `cached` is the second epoch of `block` with a chunk cache. `local_…` engines read the same
+files without the store. `blocks` is the time that fetching the blocks of a first batch takes at
+least. Trust medians and ratios: the machine may be shared. The first run writes the datasets to
+--data_dir. Needs the `bench` extra, libfuse 3 (Debian: libfuse3-3) and /dev/fuse.
 """
 
 import argparse
@@ -37,6 +37,7 @@ NUM_FILES = 16
 FIELDS: dict[str, dict[str, Any]] = {
     "global": {"shuffle": "global"},
     "block": {"shuffle": "block"},
+    "cached": {"shuffle": "block"},
     "local_global": {"shuffle": "global", "reading": "map"},
     "local_block": {"shuffle": "block", "reading": "map"},
     "local_range": {"shuffle": "block", "reading": "range"},
@@ -84,8 +85,11 @@ def measure(engine: str, name: str, options: argparse.Namespace) -> dict[str, fl
     if engine == STREAM:
         make_batches = bench_engines.tfds_as_dataset(workload, options.data_dir)
     else:
-        loader = bench_engines.build_loader(workload, options.data_dir, **FIELDS[engine])
+        fields = {**FIELDS[engine], "cache_dir": options.cache_dir}
+        loader = bench_engines.build_loader(workload, options.data_dir, **fields)
         make_batches = functools.partial(iter, loader)
+        if options.cache_dir:
+            read_epoch(loader)
     start = time.perf_counter()
     batches: Any = make_batches()
     jax.block_until_ready(next(batches))
@@ -105,6 +109,13 @@ def measure(engine: str, name: str, options: argparse.Namespace) -> dict[str, fl
     if engine != STREAM and FIELDS[engine]["shuffle"] == "block":
         figures["fetch_seconds"] = fetch_seconds(loader, options)
     return figures
+
+
+def read_epoch(loader: Any) -> None:
+    """Read an epoch, so that the next one finds it in the chunk cache."""
+    with iter(loader) as batches:
+        for _ in range(loader.steps_per_epoch):
+            next(batches)
 
 
 def counts(options: argparse.Namespace) -> tuple[int, ...]:
@@ -145,6 +156,9 @@ def run_turn(engine: str, name: str, options: argparse.Namespace) -> dict[str, f
                 far_store.mounted(options.data_dir, data_dir, options.latency, options.bandwidth)
             )
             arguments.append("--is-far")
+        if engine == "cached":
+            cache_dir = stack.enter_context(tempfile.TemporaryDirectory())
+            arguments += ["--cache-dir", cache_dir]
         result: dict[str, float] = json.loads(run_child(arguments, options, data_dir))
     return result
 
@@ -211,6 +225,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--data_dir", default=default, help="folder for the datasets")
     for flag in ("--prepare", "--is-far"):
         parser.add_argument(flag, action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--cache-dir", help=argparse.SUPPRESS)
     parser.add_argument("--turn", metavar="ENGINE", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.engines = options.engines.split(",")
